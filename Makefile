@@ -1,0 +1,39 @@
+# Evenflow: `make up` runs it, `make test` proves it. Needs only Python >= 3.11 and make.
+PYTHON ?= python3
+BIN := .venv/bin
+WORKERS ?= 2
+
+.PHONY: help install up demo test lint bench
+
+help:  ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+.venv/run: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Evenflow needs Python 3.11 or newer.")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+.venv/dev: requirements-dev.lock .venv/run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+install: .venv/dev  ## Make .venv with everything, the development group too
+
+up: .venv/run  ## Run Evenflow on an embedded PostgreSQL at http://127.0.0.1:8000
+	@$(BIN)/python manage.py up
+
+demo: .venv/run  ## The same with three departments, a mixed load and real agents
+	@$(BIN)/python manage.py demo
+
+lint: .venv/dev  ## Style, types, import directions, migrations
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py makemigrations --check --dry-run
+
+test: lint  ## Everything: lint, unit, property, PostgreSQL, API, browser, acceptance
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+bench: .venv/dev  ## Speed: medians and ratios, nothing is asserted
+	$(BIN)/python -m pytest tests/bench -q -s --override-ini addopts=

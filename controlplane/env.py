@@ -1,0 +1,74 @@
+"""Typed readers for environment variables: a bad value stops the start with one sentence that names it."""
+
+import os
+import secrets
+from pathlib import Path
+
+
+class BadSetting(SystemExit):
+    """A setting that cannot be used; the message is the whole explanation."""
+
+
+def text(name: str, default: str = "") -> str:
+    """The variable as it is, or the default where it is unset or empty."""
+    return os.environ.get(name) or default
+
+
+def flag(name: str, default: bool = False) -> bool:
+    """1/true/yes/on or 0/false/no/off, in any case."""
+    raw = os.environ.get(name, "").strip().lower()
+    if raw == "":
+        return default
+    if raw in {"1", "true", "yes", "on"}:
+        return True
+    if raw in {"0", "false", "no", "off"}:
+        return False
+    raise BadSetting(f"{name} must be 1 or 0, not {raw!r}.")
+
+
+def number(name: str, default: int, low: int = 0, high: int = 2**31 - 1) -> int:
+    """A whole number within low..high."""
+    raw = os.environ.get(name, "").strip()
+    if raw == "":
+        return default
+    try:
+        value = int(raw)
+    except ValueError:
+        raise BadSetting(f"{name} must be a whole number, not {raw!r}.") from None
+    if not low <= value <= high:
+        raise BadSetting(f"{name} must be within {low}..{high}, not {value}.")
+    return value
+
+
+def words(name: str, default: list[str]) -> list[str]:
+    """A comma-separated list."""
+    raw = os.environ.get(name, "")
+    return [word.strip() for word in raw.split(",") if word.strip()] or default
+
+
+def secret(name: str, data_dir: Path, needed: bool) -> str:
+    """The variable, else a secret made once in the data directory (0600).
+
+    `needed`: with an external database several machines must share the secret, so it has to be given.
+    """
+    given = os.environ.get(name, "")
+    if given:
+        return given
+    if needed:
+        raise BadSetting(f"{name} must be set together with DATABASE_URL, the same on every machine.")
+    path = data_dir / f"{name.lower()}.txt"
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        if not path.exists():
+            fresh.touch(mode=0o600)
+            fresh.write_text(secrets.token_urlsafe(48))
+            try:
+                os.link(fresh, path)  # atomic: of several first starters one wins, all read the same
+            except FileExistsError:
+                pass
+            finally:
+                fresh.unlink()
+        return path.read_text().strip()
+    except OSError as error:
+        raise BadSetting(f"The data directory {data_dir} cannot be used: {error.strerror}.") from None

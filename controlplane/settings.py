@@ -1,0 +1,149 @@
+"""Django settings, all from typed environment variables (docs/reference/settings.md lists them).
+
+What an operator changes while the product runs lives in the database, not here.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from controlplane import env
+from dispatch.store import embedded
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(env.text("EVENFLOW_DATA", str(BASE_DIR / ".data"))).absolute()
+DATABASE_URL = env.text("DATABASE_URL")
+DEBUG = False
+SECRET_KEY = env.secret("SECRET_KEY", DATA_DIR, needed=bool(DATABASE_URL))
+EVENFLOW_PEPPER = env.secret("EVENFLOW_PEPPER", DATA_DIR, needed=bool(DATABASE_URL))
+EVENFLOW_HOT = env.flag("EVENFLOW_HOT", True)
+EVENFLOW_METRICS_OPEN = env.flag("EVENFLOW_METRICS_OPEN")
+EVENFLOW_INSTALLATION = env.text("EVENFLOW_INSTALLATION", "Evenflow")
+
+HTTPS = env.flag("EVENFLOW_HTTPS")
+ALLOWED_HOSTS = env.words("EVENFLOW_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.words("EVENFLOW_ORIGINS", [])
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("EVENFLOW_BEHIND_PROXY") else None
+SESSION_COOKIE_HTTPONLY = True
+X_FRAME_OPTIONS = "DENY"
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "channels",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "django_htmx",
+    "template_partials",
+    "heroicons",
+    "django_q",
+    "pgtrigger",
+    "pghistory",
+    "dispatch",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+]
+
+ROOT_URLCONF = "controlplane.urls"
+ASGI_APPLICATION = "controlplane.asgi.application"
+AUTH_USER_MODEL = "dispatch.User"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+FORM_RENDERER = "django.forms.renderers.TemplatesSetting"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": embedded.database_settings(DATABASE_URL, DATA_DIR)}
+
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "/login"
+LOGIN_REDIRECT_URL = "/"
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_ADAPTER = "dispatch.ui.adapters.ClosedSignup"
+
+CHANNEL_LAYERS: dict[str, Any] = {"default": {"BACKEND": "dispatch.live.layer.NotifyLayer"}}
+if REDIS_URL := env.text("REDIS_URL"):
+    CHANNEL_LAYERS = {
+        "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
+    }
+
+Q_CLUSTER = {
+    "name": "evenflow",
+    "orm": "default",
+    "workers": env.number("EVENFLOW_Q_WORKERS", 2, 1, 64),
+    "timeout": 300,
+    "retry": 360,
+    "max_attempts": 3,
+    "poll": 1,
+    "save_limit": 1000,
+    "catch_up": False,
+    "label": "Slow jobs",
+    "log_level": "WARNING",
+}
+
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+
+_SELF = "'self'"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": [_SELF],
+        "style-src": [_SELF],
+        "img-src": [_SELF, "data:"],
+        "font-src": [_SELF],
+        "connect-src": [_SELF],
+        "form-action": [_SELF],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+        "manifest-src": [_SELF],
+    }
+}

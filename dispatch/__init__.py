@@ -1,0 +1,1 @@
+"""Evenflow's one Django application: rooms and import directions are described in docs/architecture.md."""

@@ -1,0 +1,1 @@
+"""The agents' SDK: HTTP over the standard library, imports nothing else of ours."""

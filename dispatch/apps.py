@@ -1,0 +1,11 @@
+"""Django application config."""
+
+from django.apps import AppConfig
+
+
+class DispatchConfig(AppConfig):
+    """Registers the models and the system checks of Evenflow."""
+
+    name = "dispatch"
+    verbose_name = "Evenflow"
+    default_auto_field = "django.db.models.BigAutoField"

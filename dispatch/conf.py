@@ -1,0 +1,1 @@
+"""One frozen, validated object with the settings of this app."""

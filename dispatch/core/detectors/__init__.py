@@ -1,0 +1,1 @@
+"""Starvation and health detectors: one file and one registry line each."""

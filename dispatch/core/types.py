@@ -1,0 +1,210 @@
+"""What goes into a dispatch cycle and what comes out: immutable values with integer numbers.
+
+Units: costs in micro-units of the pool's cost unit, weights in millionths, times in microseconds since the epoch
+(durations in microseconds), slots as counts. `None` means "no limit" or "not set". Ids are the database's (any
+orderable, hashable value works: the oracle adapter uses strings).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MICRO = 1_000_000
+
+Id = Any  # int in the product, str in the oracle adapter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassPolicy:
+    """One workload class. `lend` None lends the whole minimum."""
+
+    weight: int = MICRO
+    min: int = 0
+    max: int | None = None
+    lend: int | None = None
+    level: int = 1
+    aging_step: int | None = None
+    max_wait: int | None = None
+    default_cost: int | None = None
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantPolicy:
+    """One tenant. Its cap is min(max, nominal + borrow)."""
+
+    weight: int = MICRO
+    nominal: int = 0
+    max: int | None = None
+    borrow: int | None = None
+    user_max: int | None = None
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserPolicy:
+    """One user of a tenant; users without a row have weight 1 and the tenant's (else the pool's) user_max."""
+
+    weight: int = MICRO
+    max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPolicy:
+    """One tool: concurrent maximum, cooldown end."""
+
+    max: int | None = None
+    cooldown_until: int | None = None
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The pool's policy. `users` is keyed (tenant, user)."""
+
+    budget: int | None = None
+    promotion_slots: int = 0
+    user_max: int | None = None
+    max_task_cost: int | None = None
+    debt_halflife: int | None = None
+    reclaim_min_runtime: int | None = None  # None: never ask borrowers to yield
+    paused: bool = False
+    classes: Mapping[Id, ClassPolicy] = field(default_factory=dict)
+    tenants: Mapping[Id, TenantPolicy] = field(default_factory=dict)
+    users: Mapping[tuple[Id, Id], UserPolicy] = field(default_factory=dict)
+    tools: Mapping[Id, ToolPolicy] = field(default_factory=dict)
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """One startable task at the front of its lane. `est` is the submitter's hint (None: unknown)."""
+
+    id: Id
+    enqueued_at: int
+    est: int | None = None
+    type: str = ""
+    avoid: Id = None  # the worker that failed it last: another one is preferred, never waited for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """A lane with queued work: its first heads in start order and its oldest startable task."""
+
+    id: Id
+    work_class: Id
+    tenant: Id
+    user: Id
+    caps: frozenset[str] = frozenset()
+    tools: tuple[Id, ...] = ()
+    queued: int = 1
+    heads: tuple[Head, ...] = ()
+    oldest: Head | None = None  # None: the first head is the oldest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A session that can take work now. `free` is what it asks for; a session that asks for nothing still counts
+    as capacity (`slots`) while it is alive. `load` is the charged cost of what it runs."""
+
+    id: Id
+    worker: Id
+    slots: int
+    free: int
+    caps: frozenset[str] = frozenset()
+    weight: int = MICRO
+    deficit: int = 0
+    load: int = 0
+    tenant: Id = None  # bound to this tenant's tasks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What runs, counted per lane from live leases (undelivered offers included)."""
+
+    work_class: Id
+    tenant: Id
+    user: Id
+    caps: frozenset[str] = frozenset()
+    tools: tuple[Id, ...] = ()
+    running: int = 1
+    promoted: int = 0
+    yielding: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """One running task, listed only where single ones matter: yield candidates and overruns."""
+
+    id: Id
+    work_class: Id
+    tenant: Id
+    user: Id
+    started_at: int
+    charged: int
+    cost: int = 0  # elapsed so far
+    yieldable: bool = True
+    yielding: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """One attempt that ended since the last cycle: its true cost against what was charged for it."""
+
+    work_class: Id
+    tenant: Id
+    user: Id
+    worker: Id = None
+    type: str = ""
+    charged: int = 0
+    actual: int = 0
+    hint: int | None = None
+    completed: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything one cycle may look at."""
+
+    now: int
+    policy: Policy
+    slots: tuple[Slot, ...] = ()
+    lanes: tuple[Lane, ...] = ()
+    loads: tuple[Load, ...] = ()
+    running: tuple[Running, ...] = ()
+    ended: tuple[Ended, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One decision: this task to this session, charged so much, by tier P(romotion), G(uarantee) or W(eighted)."""
+
+    task: Id
+    lane: Id
+    session: Id
+    worker: Id
+    charged: int
+    tier: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pick:
+    """Why an assignment won: what the decision record shows. `runner_up` is a lane id."""
+
+    task: Id
+    session: Id
+    tier: str
+    candidates: int
+    deficit: int
+    runner_up: Id = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The outcome of one cycle: what to start, whom to ask to yield, what else was charged, the new memory."""
+
+    assignments: tuple[Assignment, ...] = ()
+    yields: tuple[Id, ...] = ()
+    overruns: Mapping[Id, int] = field(default_factory=dict)  # task → its new charge
+    deficits: Mapping[Id, int] = field(default_factory=dict)  # worker → new deficit, changed ones only
+    picks: tuple[Pick, ...] = ()

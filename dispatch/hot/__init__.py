@@ -1,0 +1,1 @@
+"""The agents' verbs as one bare ASGI application, micro-batched (docs/adr/0002)."""

@@ -1,0 +1,1 @@
+"""Thin loops around services: cluster, dispatcher, reconciler, schedules, q2 tasks."""

@@ -1,0 +1,1 @@
+"""Live numbers for the console: LISTEN, snapshots, deltas, consumers."""

@@ -1,0 +1,41 @@
+"""Tables, constraints and indexes; no behaviour (services decide, store writes)."""
+
+from dispatch.models.fleet import Demand, PoolLeader, Process, Worker, WorkerSession
+from dispatch.models.ledger import Decision, LaneDelta, LaneDepth, LearnedCost, QueueSample, Settlement, ShareAccount
+from dispatch.models.operations import Alert, ApiKey, AuditEvent, IdempotencyKey
+from dispatch.models.people import Membership, User
+from dispatch.models.policy import Capability, CapSet, Pool, Tenant, TenantUser, Tool, WorkClass
+from dispatch.models.work import Attempt, JournalEntry, Lane, Lease, Task
+
+__all__ = [
+    "Alert",
+    "ApiKey",
+    "Attempt",
+    "AuditEvent",
+    "CapSet",
+    "Capability",
+    "Decision",
+    "Demand",
+    "IdempotencyKey",
+    "JournalEntry",
+    "Lane",
+    "LaneDelta",
+    "LaneDepth",
+    "LearnedCost",
+    "Lease",
+    "Membership",
+    "Pool",
+    "PoolLeader",
+    "Process",
+    "QueueSample",
+    "Settlement",
+    "ShareAccount",
+    "Task",
+    "Tenant",
+    "TenantUser",
+    "Tool",
+    "User",
+    "WorkClass",
+    "Worker",
+    "WorkerSession",
+]

@@ -1,0 +1,1 @@
+"""The console's pages: views, forms and template tags. POST → service → redirect."""

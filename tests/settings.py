@@ -1,0 +1,40 @@
+"""Settings of the tests: the product's own, on a throw-away PostgreSQL that the first process of a run starts.
+
+xdist workers inherit the environment of the controller, so they find the running server and each get their own
+database on it.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+SERVER = "EVENFLOW_TEST_SERVER"
+
+
+def _start_server() -> str:
+    from dispatch.store.embedded import Server
+
+    folder = Path(tempfile.mkdtemp(prefix="evenflow-test-", dir="/tmp"))
+    folder.chmod(0o755)
+    server = Server(folder, fast_and_loose=True)
+    server.ensure()
+
+    def end() -> None:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    return str(folder)
+
+
+if SERVER not in os.environ:
+    os.environ[SERVER] = _start_server()
+os.environ["EVENFLOW_DATA"] = os.environ[SERVER]
+os.environ.pop("DATABASE_URL", None)
+
+from controlplane.settings import *  # noqa: E402, F403  # the environment has to be set before it is read
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # speed: passwords are not what is tested
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
