@@ -1,0 +1,84 @@
+"""Named statements on Django's own connection: loader, raw cursors, transactions, hints.
+
+Statements live in store/sql/*.sql, each under a line `-- name: verb_object` followed by comments that say what it
+does. Parameters are named (`%(task_ids)s`). They run on a raw psycopg cursor (server-side binding, binary results,
+prepared after five uses) of the connection that Django manages for this thread, inside Django's transaction.
+"""
+
+import functools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from django.db import connection, transaction
+from psycopg.rows import TupleRow, dict_row
+
+from dispatch import events
+
+_NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+
+atomic = transaction.atomic
+
+
+@functools.cache
+def statements() -> dict[str, str]:
+    """All named statements of the room; a doubled name is an error at first use."""
+    found: dict[str, str] = {}
+    for path in sorted((Path(__file__).parent / "sql").glob("*.sql")):
+        parts = _NAME.split(path.read_text())
+        for name, body in zip(parts[1::2], parts[2::2], strict=True):
+            if name in found:
+                raise RuntimeError(f"{path.name}: statement {name} exists twice")
+            found[name] = body.strip()
+    return found
+
+
+def _raw() -> "psycopg.Connection[TupleRow]":
+    connection.ensure_connection()
+    raw: psycopg.Connection[TupleRow] = connection.connection
+    return raw
+
+
+def rows(name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Run a named statement and return its rows as dictionaries."""
+    with connection.wrap_database_errors, psycopg.Cursor(_raw(), row_factory=dict_row) as cursor:
+        cursor.execute(statements()[name], params, binary=True)
+        return cursor.fetchall() if cursor.description else []
+
+
+def tuples(name: str, params: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+    """Run a named statement and return its rows as tuples (the hot path)."""
+    with connection.wrap_database_errors, psycopg.Cursor(_raw()) as cursor:
+        cursor.execute(statements()[name], params, binary=True)
+        return cursor.fetchall() if cursor.description else []
+
+
+def one(name: str, params: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    """The only row of a named statement, or None."""
+    found = rows(name, params)
+    return found[0] if found else None
+
+
+def execute(name: str, params: Mapping[str, Any] | None = None) -> int:
+    """Run a named statement for its effect; the number of rows it touched."""
+    with connection.wrap_database_errors, psycopg.Cursor(_raw()) as cursor:
+        cursor.execute(statements()[name], params)
+        return cursor.rowcount
+
+
+def hint(channel: str, ids: Iterable[int] | str = ()) -> None:
+    """NOTIFY at commit, in payloads of at most MAX_IDS ids (8000-byte limit); hints may be lost, all poll too."""
+    payloads: Sequence[str]
+    if isinstance(ids, str):
+        payloads = [ids]
+    else:
+        unique = sorted(set(ids))
+        payloads = [
+            ",".join(map(str, unique[start : start + events.MAX_IDS]))
+            for start in range(0, len(unique), events.MAX_IDS)
+        ]
+    with connection.wrap_database_errors, psycopg.Cursor(_raw()) as cursor:
+        for payload in payloads:
+            cursor.execute("SELECT pg_notify(%s, %s)", (channel, payload))

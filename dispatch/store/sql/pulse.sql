@@ -1,0 +1,3 @@
+-- name: database_now
+-- The database's clock, the only one that decides anything.
+SELECT now() AS now
