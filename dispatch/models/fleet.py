@@ -30,6 +30,7 @@ class Process(models.Model):
     pid = models.IntegerField()
     started_at = models.DateTimeField(db_default=Now())
     beat_at = models.DateTimeField(db_default=Now())
+    up_since = models.DateTimeField(db_default=Now(), help_text="since when it has pulsed without a gap")
     info = models.JSONField(default=dict)
 
     class Meta:

@@ -146,6 +146,7 @@ class Attempt(models.Model):
     ended_at = models.DateTimeField()
     outcome = models.SmallIntegerField()
     counted = models.BooleanField()
+    state = models.SmallIntegerField(null=True, help_text="of the task right after, for repeated calls")
     error = models.JSONField(null=True)
     reason = models.TextField()
     cost = models.BigIntegerField(null=True)

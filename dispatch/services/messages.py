@@ -83,7 +83,10 @@ class Registered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
-    """One claim. `park` asks to leave a demand row until now + wait_s when nothing is there yet."""
+    """One claim. `park` asks to leave a demand row until now + wait_s when nothing is there yet.
+
+    `demand_id`: the row that this same claim left in an earlier call; taken away when leases are delivered.
+    """
 
     caller: Caller
     session_id: int
@@ -92,6 +95,7 @@ class ClaimRequest:
     claim_id: str | None = None
     park: bool = True
     process_id: int | None = None
+    demand_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,67 @@
+-- name: pool_by_slug
+-- One pool with the times that a worker needs to know.
+SELECT id, slug, lease_ttl_s, heartbeat_every_s, offer_ttl_s FROM pool
+ WHERE (%(slug)s::text IS NOT NULL AND slug = %(slug)s) OR (%(slug)s::text IS NULL AND id = %(pool_id)s)
+
+-- name: register_worker
+-- The worker by (pool, name), made at first use; a given weight replaces the stored one. Opens a new session.
+WITH w AS (
+    INSERT INTO worker (pool_id, name, weight) VALUES (%(pool_id)s, %(name)s, coalesce(%(weight)s::float8, 1))
+    ON CONFLICT (pool_id, name) DO UPDATE SET weight = coalesce(%(weight)s::float8, worker.weight)
+    RETURNING id
+)
+INSERT INTO worker_session (worker_id, pool_id, capset_id, tenant_id, api_key_id, slots, version, labels)
+SELECT w.id, %(pool_id)s, %(capset_id)s, %(tenant_id)s, %(api_key_id)s, %(slots)s, %(version)s, %(labels)s::jsonb FROM w
+RETURNING worker_id, id AS session_id
+
+-- name: open_sessions
+-- Sessions that have not ended (DELETE, or 24 h without a call) with what every agent verb needs to know about them.
+SELECT s.id, s.worker_id, s.pool_id, s.capset_id, s.tenant_id, s.api_key_id, s.slots, w.draining,
+       p.lease_ttl_s, p.heartbeat_every_s
+  FROM worker_session s JOIN worker w ON w.id = s.worker_id JOIN pool p ON p.id = s.pool_id
+ WHERE s.id = ANY(%(session_ids)s::bigint[]) AND s.closed_at IS NULL
+   AND s.last_seen_at > now() - interval '24 hours'
+
+-- name: touch_sessions
+-- A call is a sign of life. A locked session is being touched by somebody else, so this never waits.
+WITH k AS MATERIALIZED (
+    SELECT id FROM worker_session
+     WHERE id = ANY(%(session_ids)s::bigint[]) AND last_seen_at < now() - interval '200 milliseconds'
+     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE worker_session s SET last_seen_at = now() FROM k WHERE s.id = k.id
+
+-- name: close_session
+-- The orderly end of a session; its parked claims go with it. No row: it had ended already.
+WITH d AS (DELETE FROM demand WHERE session_id = %(session_id)s)
+UPDATE worker_session SET closed_at = now() WHERE id = %(session_id)s AND closed_at IS NULL RETURNING id
+
+-- name: session_leases
+-- All leases of one session, locked in key order, delivered or not.
+SELECT task_id, token FROM lease WHERE session_id = %(session_id)s ORDER BY task_id FOR UPDATE
+
+-- name: list_workers
+-- Workers with their open sessions and live leases, by id after the cursor; a tenant's key sees its own sessions only.
+SELECT w.id, w.name, p.slug AS pool, w.weight, w.deficit, w.draining, w.quarantined,
+       w.paused AND (w.paused_until IS NULL OR w.paused_until > now()) AS paused,
+       s.slots, s.running, s.sessions, s.alive, s.last_seen_at, p.lease_ttl_s,
+       ARRAY(SELECT DISTINCT unnest(c.names) FROM capset c WHERE c.id = ANY(s.capsets) ORDER BY 1) AS capabilities
+  FROM worker w
+  JOIN pool p ON p.id = w.pool_id
+  CROSS JOIN LATERAL (
+    SELECT coalesce(sum(x.slots) FILTER (WHERE x.alive), 0)::bigint AS slots,
+           coalesce(sum(x.leases), 0)::bigint AS running,
+           count(*)::int AS sessions, count(*) FILTER (WHERE x.alive)::int AS alive,
+           max(x.last_seen_at) AS last_seen_at, array_agg(x.capset_id) AS capsets
+      FROM (
+        SELECT s.slots, s.capset_id, s.last_seen_at,
+               (SELECT count(*) FROM lease l WHERE l.session_id = s.id) AS leases,
+               s.last_seen_at > now() - make_interval(secs => p.lease_ttl_s)
+               OR EXISTS (SELECT 1 FROM demand d WHERE d.session_id = s.id AND d.until > now()) AS alive
+          FROM worker_session s WHERE s.worker_id = w.id AND s.closed_at IS NULL
+           AND (%(tenant_id)s::bigint IS NULL OR s.tenant_id = %(tenant_id)s)
+      ) x
+  ) s
+ WHERE w.id > %(after)s AND (%(pool_id)s::bigint IS NULL OR w.pool_id = %(pool_id)s)
+   AND (%(tenant_id)s::bigint IS NULL OR s.sessions > 0)
+ ORDER BY w.id LIMIT %(limit)s
