@@ -17,6 +17,7 @@ SECRET_KEY = env.secret("SECRET_KEY", DATA_DIR, needed=bool(DATABASE_URL))
 EVENFLOW_PEPPER = env.secret("EVENFLOW_PEPPER", DATA_DIR, needed=bool(DATABASE_URL))
 EVENFLOW_HOT = env.flag("EVENFLOW_HOT", True)
 EVENFLOW_METRICS_OPEN = env.flag("EVENFLOW_METRICS_OPEN")
+EVENFLOW_MAX_LANES = env.number("EVENFLOW_MAX_LANES", 5000, 1, 1_000_000)  # with queued work, per tenant and pool
 EVENFLOW_INSTALLATION = env.text("EVENFLOW_INSTALLATION", "Evenflow")
 
 HTTPS = env.flag("EVENFLOW_HTTPS")

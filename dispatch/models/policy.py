@@ -25,12 +25,13 @@ class Pausable(models.Model):
 
 
 class Versioned(models.Model):
-    """Optimistic concurrency: every PATCH names the version it read."""
+    """Optimistic concurrency: every PATCH names the version it read. Archived: gone for everybody but the history."""
 
     slug = models.CharField(max_length=63, unique=True)
     version = models.IntegerField(default=1, db_default=1)
     created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
+    archived_at = models.DateTimeField(null=True)
 
     class Meta:
         abstract = True

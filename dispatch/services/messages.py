@@ -11,7 +11,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks. Made by services/access.py only. `tenant_id`/`pool_id`: the key is bound to them."""
+    """Who asks. Made by services/access.py only. `tenant_id`/`pool_id`: the key is bound to them.
+
+    A person's `scopes` are those of the global role; memberships add more inside a tenant (ask access.may).
+    """
 
     kind: str  # "key", "user" or "system"
     id: int | None
@@ -21,6 +24,7 @@ class Caller:
     pool_id: int | None = None
     memberships: Mapping[int, str] = field(default_factory=dict)  # tenant id → role, people only
     view_payloads: bool = True
+    payload_tenants: frozenset[int] = frozenset()  # members with the right to see this tenant's payloads
     request_id: str = ""
 
 

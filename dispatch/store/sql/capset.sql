@@ -13,4 +13,4 @@ ON CONFLICT (names) DO NOTHING
 -- name: find_capsets
 -- The ids of capability sets.
 SELECT c.id, c.names FROM capset c
- WHERE c.names IN (SELECT ARRAY(SELECT jsonb_array_elements_text(x::jsonb)) FROM unnest(%(sets)s::text[]) x)
+ WHERE c.names IN (SELECT ARRAY(SELECT jsonb_array_elements_text(x::jsonb))::varchar[] FROM unnest(%(sets)s::text[]) x)

@@ -1,0 +1,49 @@
+"""Idempotency-Key: the first answer to a key is given again for 24 h, per API key and path.
+
+A record is made before the call runs and committed at once, so that a second call meets it: still running → Conflict
+with `retry_after_s`; other content → KeyReused. People and our own processes are told apart from keys by the sign of
+the owner.
+"""
+
+import json
+from typing import Any
+
+from dispatch.errors import Conflict, KeyReused
+from dispatch.services.messages import Caller
+from dispatch.store import db
+
+RETRY_RUNNING_S = 1.0
+TRIES = 3
+
+
+def _owner(caller: Caller) -> int:
+    return (caller.id or 0) if caller.kind == "key" else -(caller.id or 0)
+
+
+def begin(caller: Caller, path: str, key: str, body_hash: bytes) -> tuple[int, Any] | None:
+    """None when this call is the first (go on, then `finish` or `abandon`), else status and answer of the first."""
+    where = {"owner": _owner(caller), "path": path, "key": key}
+    for _ in range(TRIES):
+        if db.one("begin_idempotent", {**where, "body_hash": body_hash}):
+            return None
+        first = db.one("find_idempotent", where)
+        if first is not None:
+            break
+    else:
+        raise Conflict("The first call with this Idempotency-Key is ending.", retry_after_s=RETRY_RUNNING_S)
+    if bytes(first["body_hash"]) != body_hash:
+        raise KeyReused("This Idempotency-Key came with another body before.")
+    if first["status"] is None:
+        raise Conflict("The first call with this Idempotency-Key is still running.", retry_after_s=RETRY_RUNNING_S)
+    return first["status"], first["answer"]
+
+
+def finish(caller: Caller, path: str, key: str, status: int, answer: Any) -> None:
+    """Keep the answer (plain JSON) for repeats."""
+    where = {"owner": _owner(caller), "path": path, "key": key}
+    db.execute("finish_idempotent", {**where, "status": status, "answer": json.dumps(answer)})
+
+
+def abandon(caller: Caller, path: str, key: str) -> None:
+    """The first call failed: the key is free again."""
+    db.execute("abandon_idempotent", {"owner": _owner(caller), "path": path, "key": key})

@@ -1,0 +1,108 @@
+"""API keys: make, list, revoke. The whole key is shown once, only its HMAC is stored."""
+
+import secrets
+import string
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from dispatch.core import validate
+from dispatch.errors import Forbidden, Invalid, NotFound
+from dispatch.services import access, audit, paging
+from dispatch.services.messages import Caller, Page
+from dispatch.store import db
+
+ALPHABET = string.ascii_letters + string.digits
+PREFIX_LENGTH = 8
+SECRET_LENGTH = 43  # base 62: 256 bits
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(length))
+
+
+def _check(name: str, scopes: Sequence[str], expires_at: datetime | None) -> None:
+    errors = []
+    if not name.strip() or len(name) > 120 or not validate.storable(name):
+        errors.append(("name", "must have 1 to 120 characters"))
+    if not scopes or not set(scopes) <= access.SCOPES:
+        errors.append(("scopes", f"must be one or more of {', '.join(sorted(access.SCOPES))}"))
+    if expires_at is not None and (expires_at.tzinfo is None or expires_at.utcoffset() is None):
+        errors.append(("expires_at", "needs a time zone"))
+    if errors:
+        raise Invalid(*errors)
+
+
+def _bind(field: str, kind: str, slug: str | None, bound: int | None) -> int | None:
+    """The id of the tenant or pool a key is bound to; a bound caller's keys are bound like itself."""
+    if slug is None:
+        return bound
+    row = db.one("find_slug", {"kind": kind, "slug": slug})
+    if row is None or bound not in {None, row["id"]}:
+        raise Invalid((field, f"there is no such {field}"))
+    return int(row["id"])
+
+
+def create_key(
+    caller: Caller,
+    *,
+    name: str,
+    scopes: Sequence[str],
+    tenant: str | None = None,
+    pool: str | None = None,
+    expires_at: datetime | None = None,
+) -> dict[str, Any]:
+    """Make a key (scope `admin`); the answer holds the whole key, only here. Nobody grants what they lack."""
+    with audit.refusals(caller, "create_key", "key", name), db.atomic():
+        access.require(caller, "admin")
+        _check(name, scopes, expires_at)
+        if not set(scopes) <= caller.scopes:
+            raise Forbidden("A key cannot have scopes that its maker lacks.")
+        tenant_id = _bind("tenant", "tenant", tenant, caller.tenant_id)
+        pool_id = _bind("pool", "pool", pool, caller.pool_id)
+        prefix, secret = _random(PREFIX_LENGTH), _random(SECRET_LENGTH)
+        row = db.one(
+            "insert_key",
+            {
+                "prefix": prefix,
+                "digest": access.digest(secret),
+                "name": name,
+                "scopes": sorted(set(scopes)),
+                "tenant_id": tenant_id,
+                "pool_id": pool_id,
+                "expires_at": expires_at,
+                "created_by": caller.name,
+            },
+        )
+        assert row is not None
+        shown = {
+            "prefix": prefix,
+            "name": name,
+            "scopes": sorted(set(scopes)),
+            "tenant": row["tenant"],
+            "pool": row["pool"],
+            "expires_at": expires_at,
+        }
+        audit.record(caller, "create_key", "key", row["id"], after=shown, tenant_id=tenant_id)
+    return {"id": row["id"], "key": f"ef_{prefix}_{secret}", **shown}
+
+
+def list_keys(caller: Caller, limit: int = 100, cursor: str | None = None) -> Page:
+    """Keys in id order (scope `admin`), without secrets; a bound caller sees its tenant's keys only."""
+    access.require(caller, "admin")
+    limit = paging.check_limit(limit)
+    after = paging.decode("keys", cursor)[0] if cursor else 0
+    found = db.rows("list_keys", {"after": after, "tenant_id": caller.tenant_id, "limit": limit + 1})
+    return paging.page("keys", found, limit, lambda row: [row["id"]])
+
+
+def revoke_key(caller: Caller, key_id: int) -> None:
+    """Revoke a key (scope `admin`): dead within 5 s everywhere. Unknown or revoked already: NotFound."""
+    with audit.refusals(caller, "revoke_key", "key", key_id), db.atomic():
+        access.require(caller, "admin")
+        row = db.one("revoke_key", {"key_id": key_id, "tenant_id": caller.tenant_id}) if 0 < key_id < 2**63 else None
+        if row is None:
+            raise NotFound("There is no such key.")
+        shown = {"prefix": row["prefix"], "name": row["name"]}
+        audit.record(caller, "revoke_key", "key", key_id, before=shown, tenant_id=row["tenant_id"])
+    access.forget_keys()

@@ -1,0 +1,70 @@
+"""The limits of a tenant on submitting: waiting tasks, submits a minute (over all pools), lanes (per pool).
+
+Where a tenant has a limit its submits run one after another (a transaction-long lock), so two never pass it together.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dispatch.errors import RateLimited
+from dispatch.store import db
+
+MINUTE_S = 60.0
+RETRY_FULL_S = 5.0  # when a full queue will have room again is unknown
+
+
+def check_rates(tenant_ids: Sequence[int], tenants: Mapping[int, Mapping[str, Any]]) -> None:
+    """Raise RateLimited when these new tasks pass their tenant's `max_queued` or `submit_per_minute`."""
+    wanted = Counter(tenant_ids)
+    limited = sorted(
+        tenant
+        for tenant in wanted
+        if tenants[tenant]["max_queued"] is not None or tenants[tenant]["submit_per_minute"] is not None
+    )
+    if not limited:
+        return
+    db.rows("lock_tenant_limits", {"tenants": limited})
+    waiting = dict(db.tuples("tenant_waiting", {"tenants": limited}))
+    for tenant in limited:
+        _check_queued(tenants[tenant], waiting.get(tenant, 0), wanted[tenant])
+        _check_minute(tenants[tenant], wanted[tenant])
+
+
+def _check_queued(tenant: Mapping[str, Any], waiting: int, wanted: int) -> None:
+    most = tenant["max_queued"]
+    if most is not None and waiting + wanted > most:
+        raise RateLimited(
+            f"The tenant {tenant['slug']} has {waiting} of at most {most} waiting tasks.", retry_after_s=RETRY_FULL_S
+        )
+
+
+def _check_minute(tenant: Mapping[str, Any], wanted: int) -> None:
+    """The window slides: of the newest `most` tasks, these new ones included, the oldest must be a minute old."""
+    most = tenant["submit_per_minute"]
+    if most is None:
+        return
+    row = None
+    if wanted <= most:
+        row = db.one("nth_newest_task", {"tenant_id": tenant["id"], "n": most - wanted})
+        if row is None or row["age_s"] >= MINUTE_S:
+            return
+    wait = MINUTE_S - row["age_s"] if row else MINUTE_S
+    raise RateLimited(f"The tenant {tenant['slug']} may submit {most} tasks a minute.", retry_after_s=max(wait, 1.0))
+
+
+def check_lanes(lanes: Sequence[tuple[int, int, int]], most: int) -> None:
+    """Raise RateLimited when (tenant, pool, lane)s of new tasks would leave a tenant too many lanes with queued work.
+
+    Lanes with and without work are counted first, which is cheap; only beyond the limit is their work looked at.
+    """
+    wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
+    for tenant_id, pool_id, lane_id in lanes:
+        wanted[tenant_id, pool_id].add(lane_id)
+    params = {"tenants": [key[0] for key in wanted], "pools": [key[1] for key in wanted]}
+    for tenant_id, pool_id, count in db.tuples("count_lanes", params):
+        if count <= most:
+            continue
+        queued = {row[0] for row in db.tuples("queued_lanes", {"tenant_id": tenant_id, "pool_id": pool_id})}
+        if len(queued | wanted[tenant_id, pool_id]) > most:
+            raise RateLimited(f"A tenant may have queued work in {most} lanes of a pool.", retry_after_s=RETRY_FULL_S)

@@ -1,0 +1,138 @@
+"""Read tasks: one with its whole history, or a filtered list.
+
+The history of a task is made of its own times, its attempts and the audit; nothing is stored twice. Payload, result,
+errors' stacks and checkpoints are shown to keys and to people with the right to see payloads; for others `payload` and
+`result` are null and `payload_hidden` is true.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dispatch.core.states import Outcome, State
+from dispatch.core.types import MICRO
+from dispatch.errors import NotFound
+from dispatch.services import access
+from dispatch.services.messages import Caller
+from dispatch.store import db
+
+DIRECTIVES = ("continue", "yield", "cancel")
+COPIED = (
+    "id",
+    "type",
+    "tenant",
+    "class",
+    "user",
+    "pool",
+    "capabilities",
+    "tools",
+    "priority",
+    "key",
+    "attempts",
+    "losses",
+    "handbacks",
+    "starts",
+    "attempts_allowed",
+    "cancel_requested",
+    "queued_at",
+    "queue_age_s",
+    "run_at",
+    "created_at",
+    "enqueued_at",
+    "finished_at",
+    "deadline",
+    "max_attempts",
+    "max_runtime_s",
+    "progress_timeout_s",
+    "error",
+    "reason",
+    "fingerprint",
+)
+
+
+def get_task(caller: Caller, task_id: int) -> dict[str, Any]:
+    """One task in the shape of the API (scope `read`); costs in the pool's unit, times aware, ages in seconds."""
+    access.see_task(caller, task_id, "read")
+    with db.atomic():
+        row = db.one("get_task", {"task_id": task_id})
+        if row is None:
+            raise NotFound("There is no such task.")
+        attempts = db.rows("task_attempts", {"task_id": task_id})
+        commands = db.rows("task_audit", {"target": str(task_id)})
+    task = {name: row[name] for name in COPIED}
+    task["reason"] = row["reason"] or None
+    task["state"] = State(row["state"]).word
+    task["lane"] = row["lane_id"]
+    task["cost"] = None if row["cost_hint"] is None else row["cost_hint"] / MICRO
+    task["lease"] = _lease(row)
+    task["history"] = _history(row, attempts, commands)
+    shown = access.views_payloads(caller, row["tenant_id"])
+    task["payload"], task["result"] = (row["payload"], row["result"]) if shown else (None, None)
+    if not shown:
+        task["payload_hidden"] = True
+    return task
+
+
+def _lease(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    if row["token"] is None:
+        return None
+    return {
+        "worker": row["worker"],
+        "worker_id": row["worker_id"],
+        "attempt": row["lease_attempt"],
+        "granted_at": row["granted_at"],
+        "delivered_at": row["delivered_at"],
+        "expires_at": row["expires_at"],
+        "directive": DIRECTIVES[row["directive"]],
+        "progress": _progress(row),
+    }
+
+
+def _progress(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    if row["progress_step"] is None and row["progress_fraction"] is None and not row["progress_note"]:
+        return None
+    return {
+        "step": row["progress_step"],
+        "fraction": row["progress_fraction"],
+        "note": row["progress_note"] or None,
+        "at": row["progress_at"],
+    }
+
+
+def _history(
+    row: Mapping[str, Any], attempts: list[dict[str, Any]], commands: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Events in the order of time; equal times keep the order of a life: submitted, commands, attempts, the end."""
+    events: list[dict[str, Any]] = [{"at": row["created_at"], "event": "submitted"}]
+    if row["run_at"] and row["run_at"] > row["created_at"]:
+        events[0]["run_at"] = row["run_at"]
+    events += [
+        {"at": one["at"], "event": one["action"], "actor": one["actor_name"], "reason": one["reason"] or None}
+        for one in commands
+    ]
+    for one in attempts:
+        events += _attempt_events(one)
+    if row["token"] is not None:
+        at = row["delivered_at"] or row["granted_at"]
+        events.append({"at": at, "event": "leased", "attempt": row["lease_attempt"], "worker": row["worker"]})
+    if row["finished_at"] is not None:
+        end = {"at": row["finished_at"], "event": State(row["state"]).word, "reason": row["reason"] or None}
+        events.append(end)
+    return sorted(events, key=lambda event: event["at"])
+
+
+def _attempt_events(one: Mapping[str, Any]) -> list[dict[str, Any]]:
+    who = {"attempt": one["attempt"], "worker": one["worker"]}
+    start = one["delivered_at"] or one["granted_at"]
+    end = {
+        "at": one["ended_at"],
+        "event": Outcome(one["outcome"]).word,
+        **who,
+        "started_at": start,
+        "counted": one["counted"],
+        "reason": one["reason"] or None,
+        "error": one["error"],
+        "cost": None if one["cost"] is None else one["cost"] / MICRO,
+        "progress": one["progress"],
+        "late": one["late"],
+    }
+    return [{"at": start, "event": "leased", **who}, end]

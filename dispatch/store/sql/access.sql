@@ -1,0 +1,38 @@
+-- name: find_key
+-- The live key of a prefix, what it is bound to, and for how many seconds a cache may believe it.
+SELECT k.id, k.digest, k.name, k.scopes, k.tenant_id, k.pool_id,
+       least(%(ttl_s)s::float8, coalesce(extract(epoch FROM k.expires_at - now())::float8, %(ttl_s)s::float8)) AS ttl_s,
+       k.last_used_at IS NULL OR k.last_used_at < now() - interval '1 minute' AS stale
+  FROM api_key k
+ WHERE k.prefix = %(prefix)s AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
+
+-- name: touch_key
+-- Remember the use of a key at most once a minute; never wait for another process that does the same.
+UPDATE api_key SET last_used_at = now()
+ WHERE id = (SELECT id FROM api_key
+              WHERE id = %(key_id)s AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')
+                FOR NO KEY UPDATE SKIP LOCKED)
+
+-- name: list_memberships
+-- The tenants of one person with role and payload right.
+SELECT tenant_id, role, view_payloads FROM membership WHERE user_id = %(user_id)s
+
+-- name: insert_key
+-- A new key; only its digest is stored.
+INSERT INTO api_key (prefix, digest, name, scopes, tenant_id, pool_id, expires_at, created_by)
+VALUES (%(prefix)s, %(digest)s, %(name)s, %(scopes)s::varchar[], %(tenant_id)s, %(pool_id)s, %(expires_at)s, %(created_by)s)
+RETURNING id, (SELECT slug FROM tenant WHERE id = tenant_id) AS tenant, (SELECT slug FROM pool WHERE id = pool_id) AS pool
+
+-- name: list_keys
+-- Keys in id order, never with their digest; `tenant_id` limits a tenant's admin to the tenant's own.
+SELECT k.id, k.prefix, k.name, k.scopes, t.slug AS tenant, p.slug AS pool, k.created_at, k.created_by,
+       k.expires_at, k.revoked_at, k.last_used_at
+  FROM api_key k LEFT JOIN tenant t ON t.id = k.tenant_id LEFT JOIN pool p ON p.id = k.pool_id
+ WHERE k.id > %(after)s AND (%(tenant_id)s::bigint IS NULL OR k.tenant_id = %(tenant_id)s)
+ ORDER BY k.id LIMIT %(limit)s
+
+-- name: revoke_key
+-- Revoke once; no row when the key is unknown, foreign or revoked already.
+UPDATE api_key SET revoked_at = now()
+ WHERE id = %(key_id)s AND revoked_at IS NULL AND (%(tenant_id)s::bigint IS NULL OR tenant_id = %(tenant_id)s)
+RETURNING id, prefix, name, tenant_id

@@ -1,0 +1,18 @@
+-- name: insert_audit
+-- One entry of the append-only audit.
+INSERT INTO audit_event (actor_kind, actor_id, actor_name, action, target_kind, target, tenant_id,
+                         before, after, reason, request_id, refused)
+VALUES (%(actor_kind)s, %(actor_id)s, %(actor_name)s, %(action)s, %(target_kind)s, %(target)s, %(tenant_id)s,
+        %(before)s::jsonb, %(after)s::jsonb, %(reason)s, %(request_id)s, %(refused)s)
+
+-- name: list_audit
+-- Newest first below a cursor; `tenants` limits to the tenants that the caller may see.
+SELECT id, at, actor_kind, actor_name, action, target_kind, target, before, after, reason, request_id, refused
+  FROM audit_event
+ WHERE id < %(below)s AND (%(tenants)s::bigint[] IS NULL OR tenant_id = ANY (%(tenants)s::bigint[]))
+ ORDER BY id DESC LIMIT %(limit)s
+
+-- name: task_audit
+-- What operators and submitters did to one task, oldest first.
+SELECT at, actor_name, action, reason FROM audit_event
+ WHERE target_kind = 'task' AND target = %(target)s AND NOT refused ORDER BY id
