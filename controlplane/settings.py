@@ -6,6 +6,8 @@ What an operator changes while the product runs lives in the database, not here.
 from pathlib import Path
 from typing import Any
 
+from django.utils.log import CallbackFilter
+
 from controlplane import env
 from dispatch.store import embedded
 
@@ -91,7 +93,9 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": embedded.database_settings(DATABASE_URL, DATA_DIR)}
+DATABASES = {
+    "default": embedded.database_settings(DATABASE_URL, DATA_DIR, pool=env.number("EVENFLOW_DB_POOL", 0, 0, 1000))
+}
 
 AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",
@@ -129,8 +133,25 @@ Q_CLUSTER = {
     "log_level": "WARNING",
 }
 
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s", "datefmt": "%H:%M:%S"}},
+    # A 503 while a needed part is away is an answer, not an event.
+    "filters": {"no_503": {"()": CallbackFilter, "callback": lambda record: getattr(record, "status_code", 0) != 503}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["no_503"]}},
+    "root": {"handlers": ["stderr"], "level": env.text("EVENFLOW_LOG", "WARNING").upper()},
+    "loggers": {
+        "dispatch": {"level": env.text("EVENFLOW_LOG", "INFO").upper()},
+        "django": {"handlers": [], "propagate": True},
+        "django.request": {"level": "ERROR"},  # what clients do wrong is their answer's business
+        "django-q": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+    },
+}
+
 STATIC_URL = "/static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
+STATIC_ROOT = env.text("EVENFLOW_STATIC_ROOT") or None  # for a web server of your own; else served from the sources
+WHITENOISE_USE_FINDERS = True
 STATICFILES_DIRS = [BASE_DIR / "static"]
 
 _SELF = "'self'"
