@@ -10,6 +10,9 @@ def main() -> None:
     if sys.version_info < (3, 11):
         sys.exit(f"Evenflow needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
+    from controlplane import env
+
+    env.take_data_directory(sys.argv)
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

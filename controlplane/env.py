@@ -1,5 +1,6 @@
 """Typed readers for environment variables: a bad value stops the start with one sentence that names it."""
 
+import argparse
 import os
 import secrets
 from pathlib import Path
@@ -7,6 +8,18 @@ from pathlib import Path
 
 class BadSetting(SystemExit):
     """A setting that cannot be used; the message is the whole explanation."""
+
+
+def take_data_directory(argv: list[str]) -> None:
+    """Turn `--data DIR` of a command line into EVENFLOW_DATA, which has to be known before the settings are read."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--data")
+    try:
+        given = parser.parse_known_args(argv[2:])[0].data
+    except argparse.ArgumentError:
+        return  # the command's own parser says what is wrong
+    if given:
+        os.environ["EVENFLOW_DATA"] = str(Path(given).absolute())
 
 
 def text(name: str, default: str = "") -> str:

@@ -1,0 +1,137 @@
+"""The cluster: django-q2's own, whose sentinel also keeps the dispatcher and the reconciler running.
+
+Why not as q2 tasks: q2 looks at its schedules every 30 s, and a task on its queue inherits retry and timeout.
+Anything may be killed: the sentinel renews its processes, the cluster process renews the sentinel, and every process
+dies with its parent, so nothing is left behind and nothing runs twice.
+Written against django-q2 1.11 (tests/jobs/test_cluster.py pins what is used of it).
+"""
+
+import importlib
+import logging
+import signal
+from multiprocessing import Value
+from typing import Any
+
+from django import db
+from django_q import cluster as q2
+from django_q.conf import Conf
+from django_q.queues import Queue
+from django_q.signals import post_spawn
+
+from dispatch.jobs import lifeline
+
+logger = logging.getLogger(__name__)
+
+LOOPS = ("dispatcher", "reconciler")  # modules of this package with a function run(stop)
+STOP_PATIENCE_S = 5.0
+RESTART_S = 0.5
+
+
+def _run_loop(name: str) -> None:
+    """The body of one loop's process; SIGTERM asks it to stop, SIGINT is left to the cluster process."""
+    lifeline.name_process(f"ef-{name}")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    importlib.import_module(f"dispatch.jobs.{name}").run(lifeline.Stop(signal.SIGTERM))
+
+
+def _name_worker(**_: Any) -> None:
+    lifeline.name_process("ef-q2-worker")
+
+
+class DispatchSentinel(q2.Sentinel):
+    """q2's sentinel with the loops in its pool."""
+
+    pool: list[Any]
+    monitor: Any
+    pusher: Any
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        lifeline.name_process("ef-sentinel")
+        post_spawn.connect(_name_worker)
+        self.loops: dict[Any, str] = {}
+        super().__init__(*args, **options)
+
+    def spawn_cluster(self) -> None:
+        """Start q2's processes, then the loops."""
+        super().spawn_cluster()
+        for name in LOOPS:
+            self._spawn_loop(name)
+
+    def _spawn_loop(self, name: str) -> None:
+        process = self.spawn_process(_run_loop, name)
+        process.timer = Value("f", -1)  # what q2's guard counts down for its workers; -1 never runs out
+        self.pool.append(process)
+        self.loops[process] = name
+
+    def reincarnate(self, process: Any) -> None:
+        """Start a dead process again, each kind in its way."""
+        if process in self.loops:
+            name = self.loops.pop(process)
+            logger.warning("the %s ended with code %s and is started again", name, process.exitcode)
+            db.connections.close_all()
+            self.pool.remove(process)
+            self._spawn_loop(name)
+        elif process not in (self.monitor, self.pusher, *self.pool):
+            pass  # renewed a moment ago, together with another one
+        elif process.exitcode is not None and process.exitcode < 0:
+            logger.warning("a q2 process was killed; its queues and all who use them are renewed")
+            self._renew_queues()
+        else:
+            super().reincarnate(process)
+
+    def _renew_queues(self) -> None:
+        """A process killed while it waits at a queue keeps the queue's lock for ever, so make new queues.
+
+        What q2's workers were doing is given out again by q2 after its retry time.
+        """
+        for process in [self.monitor, self.pusher, *(p for p in self.pool if p not in self.loops)]:
+            process.kill()
+            process.join()
+        db.connections.close_all()
+        self.pool = list(self.loops)
+        self.task_queue = Queue(maxsize=Conf.QUEUE_LIMIT) if Conf.QUEUE_LIMIT else Queue()
+        self.result_queue = Queue()
+        for _ in range(self.pool_size):
+            self.spawn_worker()
+        self.monitor, self.pusher = self.spawn_monitor(), self.spawn_pusher()
+
+    def stop(self) -> None:
+        """Stop the loops, then q2's processes."""
+        for process in self.loops:
+            process.terminate()
+        for process in self.loops:
+            process.join(STOP_PATIENCE_S)
+            process.kill()
+        super().stop()
+
+
+class DispatchCluster(q2.Cluster):
+    """q2's cluster process; a signal is only noted here, `run` acts on it."""
+
+    def __init__(self, stop: lifeline.Stop) -> None:
+        super().__init__()
+        self.asked = stop
+
+    def sig_handler(self, signum: int, frame: Any) -> None:
+        """Note the request to stop."""
+        self.asked.set()
+
+
+def run() -> None:
+    """Run until SIGTERM or SIGINT; a sentinel that dies is replaced within a second."""
+    lifeline.name_process("ef-cluster")
+    lifeline.bind_forks()
+    q2.Sentinel = DispatchSentinel
+    stop = lifeline.Stop(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    cluster = DispatchCluster(stop)  # takes the first two over, and passes them on
+    while not stop.is_set():
+        try:
+            cluster.start()
+        except RuntimeError as error:
+            logger.error("%s", error)
+        while not stop.wait(0.2) and cluster.sentinel.is_alive():
+            pass
+        if not stop.is_set():
+            logger.warning("the sentinel died with code %s and is started again", cluster.sentinel.exitcode)
+            stop.wait(RESTART_S)
+    cluster.stop()

@@ -1,0 +1,108 @@
+"""Keeps a few child processes running: starts them, starts them again when they die, stops them all.
+
+A child that dies is started again at once the first time, then with a growing pause (RESTART_S) that is forgotten
+after STEADY_S seconds of life. Children get a session of their own, so that Ctrl-C reaches the supervisor alone, and
+die with it. Not for threads: call it from the main thread of a single-threaded process.
+"""
+
+import functools
+import logging
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dispatch.jobs import lifeline
+
+logger = logging.getLogger(__name__)
+
+RESTART_S = (0.1, 0.5, 1, 2, 5, 10)  # pause before the n-th restart in a row
+STEADY_S = 20.0
+STOP_PATIENCE_S = 15.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One child: its name in the log, its command, what it inherits."""
+
+    name: str
+    command: Sequence[str]
+    env: Mapping[str, str]
+    cwd: Path
+    pass_fds: tuple[int, ...] = ()
+    quiet_restart: bool = False  # its death is part of the plan and not worth a warning
+
+
+@dataclass
+class _Child:
+    part: Part
+    process: "subprocess.Popen[bytes] | None" = None
+    started: float = 0.0
+    deaths: int = 0
+    due: float = field(default_factory=time.monotonic)
+
+
+class Supervisor:
+    """Call `tick()` every few hundred milliseconds; `stop()` ends everything."""
+
+    def __init__(self) -> None:
+        self._children: list[_Child] = []
+
+    def add(self, part: Part) -> None:
+        """Start this part at the next tick."""
+        self._children.append(_Child(part))
+
+    def deaths(self) -> int:
+        """The longest present row of deaths of one part."""
+        return max((child.deaths for child in self._children), default=0)
+
+    def tick(self) -> None:
+        """See who died and start what is due."""
+        now = time.monotonic()
+        for child in self._children:
+            if child.process is not None and child.process.poll() is not None:
+                self._bury(child, now)
+            if child.process is None and child.due <= now:
+                _start(child)
+
+    def _bury(self, child: _Child, now: float) -> None:
+        assert child.process is not None
+        code, child.process = child.process.returncode, None
+        child.deaths = 1 if now - child.started > STEADY_S else child.deaths + 1
+        pause = RESTART_S[min(child.deaths, len(RESTART_S)) - 1]
+        child.due = now + pause
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        level = logging.INFO if child.part.quiet_restart else logging.WARNING
+        logger.log(level, "%s %s; starting it again in %g s", child.part.name, how, pause)
+
+    def stop(self) -> None:
+        """Ask all to stop, last added first out; kill who is not gone after STOP_PATIENCE_S seconds."""
+        living = [child.process for child in reversed(self._children) if child.process is not None]
+        self._children.clear()
+        for process in living:
+            process.terminate()
+        patience = time.monotonic() + STOP_PATIENCE_S
+        for process in living:
+            try:
+                process.wait(max(0.0, patience - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                logger.warning("process %s did not stop in time and is killed", process.pid)
+                process.kill()
+                process.wait()
+
+
+def _start(child: _Child) -> None:
+    part = child.part
+    child.started = time.monotonic()
+    child.process = subprocess.Popen(
+        part.command,
+        env=dict(part.env),
+        cwd=part.cwd,
+        stdin=subprocess.DEVNULL,
+        pass_fds=part.pass_fds,
+        start_new_session=True,
+        preexec_fn=functools.partial(lifeline.die_with, os.getpid()),  # safe: single-threaded
+    )
