@@ -122,7 +122,7 @@ def test_a_server_that_cannot_start_says_why(folder: Path, monkeypatch: pytest.M
     server.stop()
     (folder / "postgres" / "postgresql.auto.conf").write_text("shared_buffers = nonsense\n")
     monkeypatch.setattr(embedded, "START_PATIENCE_S", 0.0)
-    with pytest.raises(EmbeddedError, match="did not start: .*nonsense|did not start: .*errors"):
+    with pytest.raises(EmbeddedError, match="did not start: configuration file"):
         Server(folder).ensure()
 
 
