@@ -45,9 +45,9 @@ class LeaseLost(AgentError):
 
 
 class Stop(AgentError):
-    """Raised by Job.check() when the server asks to stop; a with-block answers it by releasing the task.
+    """Raised by Job.check() when the work should not go on; a with-block answers it by releasing the task.
 
-    `reason`: "cancel" (the task was cancelled) or "yield" (its slot is wanted elsewhere).
+    `reason`: "cancel" (the task was cancelled), "yield" (its slot is wanted elsewhere) or "shutdown" (of this agent).
     """
 
     def __init__(self, reason: str) -> None:

@@ -35,7 +35,8 @@ class Job:
     """A task under a lease of ours. Attributes are the fields of the claim answer; `class_` is the task's class.
 
     `saved`: the last checkpoint of an earlier attempt or None; `journal`: its appended entries.
-    `lost`, `cancelled`, `should_yield`: signals from the server; `stop` is set with the first of them.
+    `lost`, `cancelled`, `should_yield`: signals from the server; `closing`: this agent is ending; `stop` is set with
+    the first of them.
     """
 
     def __init__(self, client: "Client", session_id: int, lease: Mapping[str, Any]) -> None:
@@ -60,7 +61,8 @@ class Job:
         self.journal: list[Any] = list(lease.get("journal") or ())
         self.result: Any = None
         self.state: str | None = None  # the task's state after its end
-        self.lost, self.cancelled, self.should_yield, self.stop = Signal(), Signal(), Signal(), Signal()
+        self.lost, self.cancelled, self.should_yield = Signal(), Signal(), Signal()
+        self.closing, self.stop = Signal(), Signal()
         self._lock = threading.Lock()
         self._ending: str | None = None
         self._progress: dict[str, Any] = {}
@@ -108,6 +110,8 @@ class Job:
             raise Stop("cancel")
         if self.should_yield:
             raise Stop("yield")
+        if self.closing:
+            raise Stop("shutdown")
 
     # Ends
 
@@ -238,6 +242,11 @@ class Job:
         if signal is not None:
             signal.set()
             self.stop.set()
+
+    def hear_closing(self) -> None:
+        """This agent is about to end."""
+        self.closing.set()
+        self.stop.set()
 
     def hear_lost(self) -> None:
         """The server does not know this lease (any more)."""

@@ -10,7 +10,8 @@
 
 What a handler returns is the task's result; what it raises fails the task (see TaskError). SIGTERM and Ctrl-C stop
 claiming at once, wait `grace_s` seconds for running handlers, then release what is still in hand; a second signal
-releases at once. Handlers hear of it by `job.stop`. `runner.task("*")` takes the types that have no handler.
+releases at once. Handlers hear of it by `job.stop`, and `job.check()` then hands their task back.
+`runner.task("*")` takes the types that have no handler.
 Limits: a thread cannot be killed; a handler that ignores `job.stop` ends with the process, its task released.
 """
 
@@ -50,9 +51,10 @@ class Runner:
     def task(self, type: str) -> Callable[[Handler], Handler]:
         """Decorator: this function handles tasks of that type ("*": of every other type)."""
 
+        if type in self._handlers:
+            raise ValueError(f"{type!r} has a handler already")
+
         def register(handler: Handler) -> Handler:
-            if type in self._handlers:
-                raise ValueError(f"{type!r} has a handler already")
             self._handlers[type] = handler
             return handler
 
@@ -85,7 +87,7 @@ class Runner:
     def _drain(self, threads: list[threading.Thread]) -> None:
         self.client.stop_claiming()
         for job in self.client.beats.jobs():
-            job.stop.set()
+            job.hear_closing()
         end = time.monotonic() + self._grace_s
         while self._signals_seen < 2 and time.monotonic() < end and any(thread.is_alive() for thread in threads):
             time.sleep(POLL_S)

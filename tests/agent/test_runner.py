@@ -96,6 +96,21 @@ def test_stop_waits_for_a_running_handler(plane: ControlPlane, client: Client) -
     assert plane.ends()[0][1]["result"] == "told"
 
 
+def test_check_hands_back_when_the_agent_stops(plane: ControlPlane, client: Client) -> None:
+    runner = Runner(client, wait_s=20)
+    running = threading.Event()
+
+    @runner.task("work")
+    def work(job: Job) -> None:
+        running.set()
+        job.stop.wait(5)
+        job.check()
+
+    plane.add(1)
+    run_until(runner, plane, running.is_set)
+    assert plane.ends() == [("release", {"task_id": 1, "token": 2, "reason": "shutdown"})]
+
+
 def test_what_outlives_the_grace_is_released(plane: ControlPlane, client: Client) -> None:
     runner = Runner(client, wait_s=20, grace_s=0.2)
     running, finished = threading.Event(), threading.Event()
@@ -113,7 +128,7 @@ def test_what_outlives_the_grace_is_released(plane: ControlPlane, client: Client
 
 def test_one_type_has_one_handler(client: Client) -> None:
     runner = Runner(client)
-    runner.task("x")(print)
+    runner.task("x")(repr)
     with pytest.raises(ValueError, match="has a handler"):
         runner.task("x")
 

@@ -1,0 +1,1 @@
+"""The demo: departments, a steady mixed load, real agents."""
