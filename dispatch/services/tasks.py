@@ -13,7 +13,10 @@ from dispatch.core.types import MICRO
 from dispatch.errors import NotFound
 from dispatch.services import access
 from dispatch.services.messages import Caller
+from dispatch.services.task_list import list_tasks
 from dispatch.store import db
+
+__all__ = ["get_task", "list_tasks"]
 
 DIRECTIVES = ("continue", "yield", "cancel")
 COPIED = (
@@ -103,7 +106,7 @@ def _history(
 ) -> list[dict[str, Any]]:
     """Events in the order of time; equal times keep the order of a life: submitted, commands, attempts, the end."""
     events: list[dict[str, Any]] = [{"at": row["created_at"], "event": "submitted"}]
-    if row["run_at"] and row["run_at"] > row["created_at"]:
+    if row["run_at"] and not row["starts"]:
         events[0]["run_at"] = row["run_at"]
     events += [
         {"at": one["at"], "event": one["action"], "actor": one["actor_name"], "reason": one["reason"] or None}

@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 from django.db import connection, transaction
+from psycopg import sql
 from psycopg.rows import TupleRow, dict_row
 
 from dispatch import events
@@ -66,6 +67,13 @@ def execute(name: str, params: Mapping[str, Any] | None = None) -> int:
     with connection.wrap_database_errors, psycopg.Cursor(_raw()) as cursor:
         cursor.execute(statements()[name], params)
         return cursor.rowcount
+
+
+def composed(query: sql.Composed, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of a statement that was put together by psycopg.sql inside this room; planned afresh for its values."""
+    with connection.wrap_database_errors, psycopg.Cursor(_raw(), row_factory=dict_row) as cursor:
+        cursor.execute(query, params, prepare=False, binary=True)
+        return cursor.fetchall()
 
 
 def hint(channel: str, ids: Iterable[int] | str = ()) -> None:

@@ -1,0 +1,103 @@
+"""The filtered list of tasks: a statement put together from fixed parts, values always as parameters.
+
+Every part names the index that serves it. Orders: `-id` newest first, `id` oldest first, `-finished_at` and
+`finished_at` (final tasks only), `queued_at` longest waiting first (queued tasks only). Pages are keyset pages: the
+position is (order value, id) of the last row seen.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import sql
+
+from dispatch.store import db
+
+_COLUMNS = """
+SELECT t.id, t.type, t.state, t.priority, t.key, t.attempts, t.losses, t.starts, t.created_at, t.enqueued_at,
+       t.queued_at, t.run_at, t.finished_at, t.deadline, t.cancel_requested, t.reason, t.fingerprint, t.error,
+       t.cost_hint, t.lane_id, t.tenant_id, p.slug AS pool, c.slug AS class, n.slug AS tenant, u.name AS "user",
+       coalesce(t.max_attempts, c.max_attempts) AS attempts_allowed, w.name AS worker, e.expires_at,
+       CASE WHEN t.state = 1 THEN greatest(0, extract(epoch FROM now() - t.queued_at))::float8 END AS queue_age_s
+  FROM task t
+  JOIN lane l ON l.id = t.lane_id
+  JOIN pool p ON p.id = t.pool_id
+  JOIN work_class c ON c.id = t.work_class_id
+  JOIN tenant n ON n.id = t.tenant_id
+  JOIN tenant_user u ON u.id = l.user_id
+  LEFT JOIN lease e ON e.task_id = t.id
+  LEFT JOIN worker_session x ON x.id = e.session_id
+  LEFT JOIN worker w ON w.id = x.worker_id
+"""
+
+# filter → condition; `%(name)s` is its value
+CONDITIONS: Mapping[str, str] = {
+    "scheduled": "t.state = 0",  # constants, so that the partial indexes match
+    "queued": "t.state = 1",
+    # what runs is found by its lease: task has no index on leased rows (a stale plan on one costs dispatch dearly)
+    "leased": "t.state = 2 AND t.id IN (SELECT task_id FROM lease)",
+    "held": "t.state = 3",
+    "succeeded": "t.state = 4",
+    "dead": "t.state = 5",
+    "cancelled": "t.state = 6",
+    "states": "t.state = ANY (%(states)s::smallint[])",
+    "class_id": "t.work_class_id = %(class_id)s",  # task_class
+    "tenant_ids": "t.tenant_id = ANY (%(tenant_ids)s::bigint[])",  # task_tenant
+    "pool_id": "t.pool_id = %(pool_id)s",
+    "user": "t.lane_id IN (SELECT b.id FROM lane b JOIN tenant_user v ON v.id = b.user_id WHERE v.name = %(user)s)",
+    "capability": "t.lane_id IN (SELECT b.id FROM lane b JOIN capset s ON s.id = b.capset_id"
+    " WHERE %(capability)s = ANY (s.names))",
+    "tool_id": "t.lane_id IN (SELECT b.id FROM lane b WHERE %(tool_id)s::bigint = ANY (b.tools))",
+    "worker": "t.id IN (SELECT g.task_id FROM worker v JOIN worker_session y ON y.worker_id = v.id"
+    " JOIN lease g ON g.session_id = y.id WHERE v.name = %(worker)s)",  # lease_session
+    "type": "t.type = %(type)s",
+    "fingerprint": "t.fingerprint = %(fingerprint)s",  # task_dead
+    "error": "t.error ->> 'message' ILIKE %(error)s",
+    "min_age_s": "t.state = 1 AND t.queued_at <= now() - make_interval(secs => %(min_age_s)s::float8)",
+    "key": "t.key = %(key)s AND t.tenant_id = ANY (ARRAY(SELECT id FROM tenant))",  # task_tenant_key
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One order: its column, its direction, what it restricts the list to."""
+
+    column: str
+    down: bool
+    only: str = "true"
+    kind: str = "bigint"
+
+
+ORDERS: Mapping[str, Order] = {
+    "-id": Order("id", True),
+    "id": Order("id", False),
+    "finished_at": Order("finished_at", False, "t.finished_at IS NOT NULL", "timestamptz"),
+    "-finished_at": Order("finished_at", True, "t.finished_at IS NOT NULL", "timestamptz"),
+    "queued_at": Order("queued_at", False, "t.state = 1", "timestamptz"),
+}
+
+
+def statement(wanted: Sequence[str], order: Order, *, after: bool) -> sql.Composed:
+    """The statement for some filters in an order, from a position on where `after`."""
+    conditions: list[sql.Composable] = [*(sql.SQL(CONDITIONS[name]) for name in wanted), sql.SQL(order.only)]
+    column = sql.Identifier("t", order.column)
+    keys = [column] if order.column == "id" else [column, sql.Identifier("t", "id")]
+    if after:
+        values = [sql.SQL("{}::{}").format(sql.Placeholder("after"), sql.SQL(order.kind)), sql.Placeholder("after_id")]
+        sign = sql.SQL("<" if order.down else ">")
+        left, right = sql.SQL(", ").join(keys), sql.SQL(", ").join(values[: len(keys)])
+        conditions.append(sql.SQL("({}) {} ({})").format(left, sign, right))
+    direction = sql.SQL(" DESC" if order.down else " ASC")
+    return sql.SQL("{} WHERE {} ORDER BY {} LIMIT {}").format(
+        sql.SQL(_COLUMNS),
+        sql.SQL(" AND ").join(conditions),
+        sql.SQL(", ").join([key + direction for key in keys]),
+        sql.Placeholder("limit"),
+    )
+
+
+def find(values: Mapping[str, Any], order: str, limit: int, position: tuple[Any, int] | None) -> list[dict[str, Any]]:
+    """At most `limit` rows for filters by the names of CONDITIONS, after a position (order value, id)."""
+    after = {} if position is None else {"after": position[0], "after_id": position[1]}
+    query = statement(list(values), ORDERS[order], after=position is not None)
+    return db.composed(query, {**values, **after, "limit": limit})
