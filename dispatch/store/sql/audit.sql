@@ -1,8 +1,8 @@
 -- name: insert_audit
 -- One entry of the append-only audit.
-INSERT INTO audit_event (actor_kind, actor_id, actor_name, action, target_kind, target, tenant_id,
+INSERT INTO audit_event (at, actor_kind, actor_id, actor_name, action, target_kind, target, tenant_id,
                          before, after, reason, request_id, refused)
-VALUES (%(actor_kind)s, %(actor_id)s, %(actor_name)s, %(action)s, %(target_kind)s, %(target)s, %(tenant_id)s,
+VALUES (now(), %(actor_kind)s, %(actor_id)s, %(actor_name)s, %(action)s, %(target_kind)s, %(target)s, %(tenant_id)s,
         %(before)s::jsonb, %(after)s::jsonb, %(reason)s, %(request_id)s, %(refused)s)
 
 -- name: list_audit

@@ -97,10 +97,10 @@ SELECT nextval(pg_get_serial_sequence('task', 'id')) AS id FROM generate_series(
 -- Not due: scheduled, and its place in the lane counts from run_at. Deadline passed: dead at once, "expired".
 INSERT INTO task (id, pool_id, work_class_id, tenant_id, lane_id, type, payload, priority, key, content_hash, cost_hint,
                   run_at, deadline, max_attempts, max_runtime_s, progress_timeout_s,
-                  state, enqueued_at, queued_at, finished_at, reason)
+                  created_at, state, enqueued_at, queued_at, finished_at, reason)
 SELECT x.id, x.pool_id, x.work_class_id, x.tenant_id, x.lane_id, x.type, x.payload::jsonb, x.priority, x.key,
        x.content_hash, x.cost_hint, x.run_at, x.deadline, x.max_attempts, x.max_runtime_s, x.progress_timeout_s,
-       CASE WHEN x.deadline <= now() THEN 5 WHEN x.run_at > now() THEN 0 ELSE 1 END,
+       now(), CASE WHEN x.deadline <= now() THEN 5 WHEN x.run_at > now() THEN 0 ELSE 1 END,
        greatest(now(), x.run_at),
        CASE WHEN x.deadline <= now() OR x.run_at > now() THEN NULL ELSE now() END,
        CASE WHEN x.deadline <= now() THEN now() END,
