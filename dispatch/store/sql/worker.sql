@@ -36,10 +36,6 @@ UPDATE worker_session s SET last_seen_at = now() FROM k WHERE s.id = k.id
 WITH d AS (DELETE FROM demand WHERE session_id = %(session_id)s)
 UPDATE worker_session SET closed_at = now() WHERE id = %(session_id)s AND closed_at IS NULL RETURNING id
 
--- name: session_leases
--- All leases of one session, locked in key order, delivered or not.
-SELECT task_id, token FROM lease WHERE session_id = %(session_id)s ORDER BY task_id FOR UPDATE
-
 -- name: list_workers
 -- Workers with their open sessions and live leases, by id after the cursor; a tenant's key sees its own sessions only.
 SELECT w.id, w.name, p.slug AS pool, w.weight, w.deficit, w.draining, w.quarantined,

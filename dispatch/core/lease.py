@@ -1,0 +1,38 @@
+"""Arithmetic of leases: how often to beat, and whether an expired lease is dead or was only not heard.
+
+Times are microseconds since the epoch, durations microseconds (as in core/types.py) unless a name ends in `_s`.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+
+BEATS_PER_S = 1_000  #: heartbeat calls a second that one pool should cause at most
+MAX_EXTENSIONS = 5  #: outages in a row that a lease survives without one heartbeat
+
+Span = tuple[int, int]  # a web process was up from … to …
+
+
+def heartbeat_every_s(base_s: float, ttl_s: float, sessions: int) -> float:
+    """Seconds between heartbeats: the pool's setting, stretched so that the fleet makes at most BEATS_PER_S calls a
+    second, but never beyond half the TTL (a beat may get lost once) and never below the setting."""
+    return max(base_s, min(ttl_s / 2, sessions / BEATS_PER_S))
+
+
+class Verdict(Enum):
+    """What to do with a lease whose expiry has passed."""
+
+    RECLAIM = "reclaim"
+    EXTEND = "extend"  # nobody was there to hear its heartbeats: one more TTL
+
+
+def judge_expired(*, renewed_at: int, ttl: int, extensions: int, web: Sequence[Span]) -> Verdict:
+    """Our own outage is not the agents' death: a lease is reclaimed only if some web process was up, without a gap,
+    for a whole TTL since its last renewal; else it is extended, at most MAX_EXTENSIONS times in a row.
+
+    `web` holds each web process's gap-free span: up to now while it pulses, else up to its last pulse. Without any
+    (agents that do not come over HTTP) there is no outage to speak of.
+    """
+    if not web or extensions >= MAX_EXTENSIONS:
+        return Verdict.RECLAIM
+    heard = max(end - max(start, renewed_at) for start, end in web)
+    return Verdict.RECLAIM if heard >= ttl else Verdict.EXTEND

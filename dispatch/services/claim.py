@@ -1,0 +1,216 @@
+"""Claim: hand a session the leases that the dispatcher offered it, or park the claim until there are some.
+
+A claim never chooses tasks. It delivers what was offered (the TTL starts, the task counts a start) or, with none,
+leaves a demand row for `wait_s` and lets the dispatcher know; whoever holds the connection calls again (with
+`demand_id`) when the session is named in a notification, and takes the row back by `unpark` in the end.
+`wait_s` 0 parks nothing: it answers what has been offered already. A repeated `claim_id` answers the leases it got
+before, as long as they live. One answer holds at most ANSWER_BYTES of payloads; the rest comes with the next claim.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dispatch import events
+from dispatch.core.types import MICRO
+from dispatch.errors import EvenflowError, NotFound
+from dispatch.services import sessions
+from dispatch.services.messages import ClaimAnswer, ClaimRequest, DeliveredLease
+from dispatch.store import db
+
+ANSWER_BYTES = 15 * 2**20  # of the contract's 16 MiB; the rest is for the envelopes
+ENVELOPE_BYTES = 1024
+
+Key = tuple[int, str | None]
+
+
+def claim_many(requests: Sequence[ClaimRequest]) -> list[ClaimAnswer | EvenflowError]:
+    """Answer a batch of claims in one transaction; per claim its leases, a parked demand row, or an error."""
+    answers: list[ClaimAnswer | EvenflowError | None] = [None] * len(requests)
+    with db.atomic():
+        opened = sessions.find_open(request.session_id for request in requests)
+        open_claims: list[int] = []
+        for index, request in enumerate(requests):
+            answers[index] = sessions.refusal(request.caller, opened.get(request.session_id))
+            if answers[index] is None:
+                open_claims.append(index)
+        sessions.touch(requests[index].session_id for index in open_claims)
+        leases = _take([requests[index] for index in open_claims])
+        for index, found in zip(open_claims, leases, strict=True):
+            directive = _directive(opened[requests[index].session_id])
+            answers[index] = ClaimAnswer(
+                leases=found, demand_id=requests[index].demand_id, worker_directive=directive
+            )
+        _park(requests, opened, answers)
+    return [answer if answer is not None else NotFound() for answer in answers]
+
+
+def _directive(session: dict[str, Any]) -> str:
+    return "drain" if session["draining"] else "continue"
+
+
+def _take(requests: Sequence[ClaimRequest]) -> list[list[DeliveredLease]]:
+    """Leases for each claim: the ones of the same claim_id, else fresh ones."""
+    if not requests:
+        return []
+    given: dict[Key, list[int]] = defaultdict(list)
+    for task_id, session_id, claim_id in _replayed(requests):
+        given[session_id, claim_id].append(task_id)
+    fresh = [
+        (index, request) for index, request in enumerate(requests) if (request.session_id, request.claim_id) not in given
+    ]
+    shares = _deliver(fresh)
+    answers = _answers([task for tasks in [*given.values(), *shares.values()] for task in tasks])
+    taken: list[list[DeliveredLease]] = []
+    for index, request in enumerate(requests):
+        key = (request.session_id, request.claim_id)
+        if index in shares and request.claim_id is not None:
+            given[key] = shares[index]  # a double in this batch gets the same
+        tasks = shares.get(index) or (given.get(key, []) if request.claim_id is not None else [])
+        taken.append([answers[task] for task in tasks if task in answers])
+    return taken
+
+
+def _replayed(requests: Sequence[ClaimRequest]) -> list[tuple[Any, ...]]:
+    keys = sorted({(request.session_id, request.claim_id) for request in requests if request.claim_id is not None})
+    if not keys:
+        return []
+    return db.tuples("claimed_leases", {"session_ids": [k[0] for k in keys], "claim_ids": [k[1] for k in keys]})
+
+
+def _deliver(fresh: Sequence[tuple[int, ClaimRequest]]) -> dict[int, list[int]]:
+    """Share the sessions' offers out among their claims and mark them delivered: claim index → task ids."""
+    offers: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    ids = sessions.known(request.session_id for _, request in fresh)
+    found = db.rows("lock_undelivered", {"session_ids": ids}) if ids else []
+    for row in sorted(found, key=lambda row: (row["granted_at"], row["task_id"]), reverse=True):
+        offers[row["session_id"]].append((row["task_id"], row["bytes"]))
+    shares: dict[int, list[int]] = {}
+    seen: set[Key] = set()
+    for index, request in fresh:
+        key = (request.session_id, request.claim_id)
+        if request.claim_id is not None and key in seen:
+            continue
+        seen.add(key)
+        tasks = _share(offers[request.session_id], request.max)
+        if tasks:
+            shares[index] = tasks
+    claims = {index: request.claim_id for index, request in fresh}
+    pairs = sorted((task, claims[index]) for index, tasks in shares.items() for task in tasks)
+    if pairs:
+        task_ids = [task for task, _ in pairs]
+        db.tuples("lock_tasks", {"task_ids": task_ids})
+        db.execute("deliver_leases", {"task_ids": task_ids, "claim_ids": [claim for _, claim in pairs]})
+    return shares
+
+
+def _share(offers: list[tuple[Any, ...]], most: int) -> list[int]:
+    """Take up to `most` offers (oldest last in the list) within the size of one answer; at least one."""
+    tasks: list[int] = []
+    size = 0
+    while offers and len(tasks) < most:
+        size += offers[-1][1] + ENVELOPE_BYTES
+        if tasks and size > ANSWER_BYTES:
+            break
+        tasks.append(offers.pop()[0])
+    return tasks
+
+
+def _answers(task_ids: list[int]) -> dict[int, DeliveredLease]:
+    if not task_ids:
+        return {}
+    rows = db.rows("lease_answers", {"task_ids": task_ids})
+    journals: dict[int, list[Any]] = defaultdict(list)
+    checkpoints: dict[int, Any] = {}
+    again = [row["task_id"] for row in rows if row["attempt"] > 1]
+    for task_id, append, data in db.tuples("read_journals", {"task_ids": again}) if again else []:
+        if append:
+            journals[task_id].append(data)
+        else:
+            checkpoints[task_id] = data
+    return {
+        row["task_id"]: DeliveredLease(
+            task_id=row["task_id"],
+            token=row["token"],
+            attempt=row["attempt"],
+            type=row["type"],
+            payload=row["payload"],
+            work_class=row["work_class"],
+            tenant=row["tenant"],
+            user=row["user"],
+            cost=row["charged"] / MICRO,
+            priority=row["priority"],
+            expires_at=row["expires_at"],
+            ttl_s=row["lease_ttl_s"],
+            heartbeat_every_s=row["heartbeat_every_s"],
+            progress_timeout_s=row["progress_timeout_s"],
+            max_runtime_s=row["max_runtime_s"],
+            deadline=row["deadline"],
+            checkpoint=checkpoints.get(row["task_id"]),
+            journal=journals[row["task_id"]],
+        )
+        for row in rows
+    }
+
+
+def _park(
+    requests: Sequence[ClaimRequest],
+    opened: dict[int, dict[str, Any]],
+    answers: list[ClaimAnswer | EvenflowError | None],
+) -> None:
+    """Take back the demand of answered claims; leave a row for those that wait."""
+    answered = [
+        request.demand_id
+        for request, answer in zip(requests, answers, strict=True)
+        if isinstance(answer, ClaimAnswer) and answer.leases and request.demand_id is not None
+    ]
+    if answered:
+        unpark(answered)
+    waiting = [
+        index
+        for index, answer in enumerate(answers)
+        if isinstance(answer, ClaimAnswer) and not answer.leases and requests[index].park and requests[index].wait_s > 0
+    ]
+    held = [demand for index in waiting if (demand := requests[index].demand_id) is not None]
+    alive = {row[0] for row in db.tuples("live_demand", {"demand_ids": held})} if held else set()
+    waiting = [index for index in waiting if requests[index].demand_id not in alive]
+    if not waiting:
+        return
+    held_sessions = [opened[requests[index].session_id] for index in waiting]
+    params = {
+        "session_ids": [session["id"] for session in held_sessions],
+        "pool_ids": [session["pool_id"] for session in held_sessions],
+        "wanted": [
+            min(requests[index].max, session["slots"]) for index, session in zip(waiting, held_sessions, strict=True)
+        ],
+        "waits": [float(requests[index].wait_s) for index in waiting],
+        "process_ids": [requests[index].process_id for index in waiting],
+    }
+    for index, (demand_id,) in zip(waiting, db.tuples("park_demand", params), strict=True):
+        directive = _directive(opened[requests[index].session_id])
+        answers[index] = ClaimAnswer(leases=[], demand_id=demand_id, worker_directive=directive)
+    db.hint(events.POOL, {session["pool_id"] for session in held_sessions})
+
+
+def unpark(demand_ids: Iterable[int]) -> None:
+    """Take parked claims back: answered, waited out or disconnected."""
+    ids = sessions.known(demand_ids)
+    if ids:
+        db.execute("drop_demand", {"demand_ids": ids})
+
+
+def idle_reason(session_id: int) -> tuple[str, str]:
+    """Why a claim of this session stayed empty, and its worker's directive (contract.md, Agents)."""
+    facts = db.one("idle_facts", {"session_id": session_id})
+    if facts is None:
+        return "no_work", "continue"
+    directive = _directive(facts)
+    checks = [
+        ("draining", facts["draining"]),
+        ("paused", facts["paused"]),
+        ("no_free_slot", facts["leases"] >= facts["slots"]),
+        ("no_work", not facts["any_work"]),
+        ("no_eligible_work", not facts["eligible"]),
+        ("paused", not facts["unpaused"]),
+    ]
+    return next((reason for reason, holds in checks if holds), "limits"), directive

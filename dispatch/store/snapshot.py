@@ -1,0 +1,289 @@
+"""Reads everything one dispatch cycle may look at into core values (core/types.py).
+
+Cost grows with the lanes that have work, the sessions and the running leases; never with the backlog. Lanes and
+capability sets never change, so each process keeps those it has met. Statements: sql/snapshot.sql.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dispatch.core.types import (
+    MICRO,
+    ClassPolicy,
+    Ended,
+    Head,
+    Lane,
+    Load,
+    Policy,
+    Running,
+    Slot,
+    Snapshot,
+    TenantPolicy,
+    ToolPolicy,
+    UserPolicy,
+)
+from dispatch.core.states import Outcome
+from dispatch.store import db
+
+MIN_HEADS = 4  # heads of a lane that are read at least
+MAX_ROWS = 20_000  # heads of all lanes that are read in one cycle, about
+MAX_RUNNING = 1000  # overruns, and candidates to yield, of one cycle
+
+Row = dict[str, Any]
+
+
+class LaneKey(NamedTuple):
+    """What never changes about a lane."""
+
+    work_class: int
+    tenant: int
+    user: int
+    caps: frozenset[str]
+    tools: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A snapshot and what the write needs beside it."""
+
+    snapshot: Snapshot
+    offer_ttl_s: float
+    lane_count: int
+
+
+_lanes: dict[int, LaneKey] = {}
+_capsets: dict[int, frozenset[str]] = {}
+
+
+def read(pool_id: int, *, ended: Sequence[Ended] = (), lanes_before: int = 1, overruns: bool = False) -> Reading:
+    """Read a pool inside the caller's transaction. `lanes_before`: how many lanes had work last time (it decides how
+    many heads of each are read). `overruns` also lists and locks running tasks that cost more than charged."""
+    pool = db.rows("snapshot_pool", {"pool_id": pool_id})[0]
+    classes = db.rows("snapshot_classes", {"pool_id": pool_id})
+    slots = _slots(pool_id, pool["lease_ttl_s"])
+    loads = _loads(pool_id)
+    free = sum(slot.free for slot in slots)
+    aged = any(row["aging_step_s"] is not None or row["max_wait_s"] is not None for row in classes)
+    lanes = _active(pool_id, max(1, min(free, max(MIN_HEADS, MAX_ROWS // max(1, lanes_before)))), aged)
+    policy = _policy(pool, classes, sum(slot.slots for slot in slots))
+    running = _overruns(pool_id) if overruns else []
+    running += _yieldable(pool_id, classes, policy, lanes, loads, {task.id for task in running})
+    snapshot = Snapshot(
+        now=pool["now"],
+        policy=policy,
+        slots=slots,
+        lanes=lanes,
+        loads=loads,
+        running=tuple(running),
+        ended=tuple(ended),
+    )
+    return Reading(snapshot=snapshot, offer_ttl_s=pool["offer_ttl_s"], lane_count=len(lanes))
+
+
+def take_ended(pool_id: int, limit: int) -> list[Ended]:
+    """Consume the settlements of attempts that ended since the last cycle (at most `limit`)."""
+    rows = db.rows("take_settlements", {"pool_id": pool_id, "limit": limit})
+    keys = lane_keys(row["lane_id"] for row in rows)
+    return [
+        Ended(
+            work_class=keys[row["lane_id"]].work_class,
+            tenant=keys[row["lane_id"]].tenant,
+            user=keys[row["lane_id"]].user,
+            worker=row["worker_id"],
+            type=row["task_type"],
+            charged=row["charged"],
+            actual=row["actual"],
+            hint=row["hint"],
+            completed=row["outcome"] == Outcome.SUCCEEDED,
+        )
+        for row in rows
+    ]
+
+
+def lane_keys(lane_ids: Iterable[int]) -> Mapping[int, LaneKey]:
+    """The keys of lanes, read once per process."""
+    missing = sorted({lane_id for lane_id in lane_ids if lane_id not in _lanes})
+    for id_, work_class, tenant, user, names, tools in (
+        db.tuples("find_lanes", {"lane_ids": missing}) if missing else []
+    ):
+        _lanes[id_] = LaneKey(work_class, tenant, user, frozenset(names), tuple(tools))
+    return _lanes
+
+
+def _caps(capset_ids: Iterable[int]) -> Mapping[int, frozenset[str]]:
+    missing = sorted({id_ for id_ in capset_ids if id_ not in _capsets})
+    for id_, names in db.tuples("all_capsets", {"capset_ids": missing}) if missing else []:
+        _capsets[id_] = frozenset(names)
+    return _capsets
+
+
+def _micro(value: float | None) -> int | None:
+    return None if value is None else round(value * MICRO)
+
+
+def _policy(pool: Row, classes: Sequence[Row], live_slots: int) -> Policy:
+    return Policy(
+        budget=pool["budget"],
+        promotion_slots=_promotion_slots(pool, classes, live_slots),
+        user_max=pool["user_max"],
+        max_task_cost=_micro(pool["max_task_cost"]),
+        debt_halflife=_micro(pool["debt_halflife_s"]),
+        reclaim_min_runtime=_micro(pool["reclaim_min_runtime_s"]) if any(c["preempt"] for c in classes) else None,
+        paused=pool["paused"],
+        classes={row["id"]: _class(row) for row in classes},
+        tenants={
+            row["id"]: TenantPolicy(
+                weight=round(row["weight"] * MICRO),
+                nominal=row["nominal"],
+                max=row["max"],
+                borrow=row["borrow"],
+                user_max=row["user_max"],
+                paused=row["paused"],
+            )
+            for row in db.rows("snapshot_tenants")
+        },
+        users={
+            (tenant, user): UserPolicy(weight=round(weight * MICRO), max=most)
+            for tenant, user, weight, most in db.tuples("snapshot_users")
+        },
+        tools={
+            row["id"]: ToolPolicy(max=row["max"], cooldown_until=row["cooldown_until"], paused=row["paused"])
+            for row in db.rows("snapshot_tools")
+        },
+    )
+
+
+def _class(row: Row) -> ClassPolicy:
+    return ClassPolicy(
+        weight=round(row["weight"] * MICRO),
+        min=row["min"],
+        max=row["max"],
+        lend=row["lend"],
+        level=row["level"],
+        aging_step=_micro(row["aging_step_s"]),
+        max_wait=_micro(row["max_wait_s"]),
+        default_cost=_micro(row["default_cost"]),
+        paused=row["paused"],
+    )
+
+
+def _promotion_slots(pool: Row, classes: Sequence[Row], live_slots: int) -> int:
+    """The pool's setting, else 5 % of the budget or live slots, at least 1; none where no class promotes (they would
+    only scale the guarantees down)."""
+    if pool["promotion_slots"] is not None:
+        return int(pool["promotion_slots"])
+    if all(row["max_wait_s"] is None for row in classes):
+        return 0
+    slots = live_slots if pool["budget"] is None else min(pool["budget"], live_slots)
+    return max(1, slots // 20)
+
+
+def _slots(pool_id: int, lease_ttl_s: float) -> tuple[Slot, ...]:
+    rows = db.rows("snapshot_sessions", {"pool_id": pool_id, "lease_ttl_s": lease_ttl_s})
+    caps = _caps(row["capset_id"] for row in rows)
+    return tuple(
+        Slot(
+            id=row["id"],
+            worker=row["worker_id"],
+            slots=row["slots"],
+            free=row["free"],
+            caps=caps[row["capset_id"]],
+            weight=round(row["weight"] * MICRO),
+            deficit=row["deficit"],
+            load=row["load"],
+            tenant=row["tenant_id"],
+        )
+        for row in rows
+    )
+
+
+def _loads(pool_id: int) -> tuple[Load, ...]:
+    rows = db.tuples("snapshot_loads", {"pool_id": pool_id})
+    keys = lane_keys(row[0] for row in rows)
+    return tuple(
+        Load(
+            work_class=keys[lane].work_class,
+            tenant=keys[lane].tenant,
+            user=keys[lane].user,
+            caps=keys[lane].caps,
+            tools=keys[lane].tools,
+            running=running,
+            promoted=promoted,
+            yielding=yielding,
+        )
+        for lane, running, promoted, yielding in rows
+    )
+
+
+def _active(pool_id: int, heads: int, aged: bool) -> tuple[Lane, ...]:
+    found: dict[int, list[Head]] = {}
+    for lane, id_, enqueued_at, est, type_, avoid in db.tuples(
+        "snapshot_heads", {"pool_id": pool_id, "heads": heads}
+    ):
+        found.setdefault(lane, []).append(Head(id=id_, enqueued_at=enqueued_at, est=est, type=type_, avoid=avoid))
+    ids = list(found)
+    keys = lane_keys(ids)
+    depths = dict(db.tuples("snapshot_depths", {"lane_ids": ids})) if ids else {}
+    oldest = {}
+    if aged and ids:
+        for lane, id_, queued_at, est, type_, avoid in db.tuples("snapshot_oldest", {"lane_ids": ids}):
+            oldest[lane] = Head(id=id_, enqueued_at=queued_at, est=est, type=type_, avoid=avoid)
+    return tuple(
+        Lane(
+            id=lane,
+            work_class=keys[lane].work_class,
+            tenant=keys[lane].tenant,
+            user=keys[lane].user,
+            caps=keys[lane].caps,
+            tools=keys[lane].tools,
+            queued=max(len(found[lane]), depths.get(lane, 0)),
+            heads=tuple(found[lane]),
+            oldest=oldest.get(lane),
+        )
+        for lane in ids
+    )
+
+
+def _overruns(pool_id: int) -> list[Running]:
+    return _running(db.rows("snapshot_overruns", {"pool_id": pool_id, "limit": MAX_RUNNING}))
+
+
+def _yieldable(
+    pool_id: int,
+    classes: Sequence[Row],
+    policy: Policy,
+    lanes: Sequence[Lane],
+    loads: Sequence[Load],
+    listed: set[int],
+) -> list[Running]:
+    """Candidates to yield, only while a floor that may preempt is unmet and somebody runs above the own one."""
+    if policy.reclaim_min_runtime is None:
+        return []
+    runs: dict[int, int] = {}
+    for load in loads:
+        runs[load.work_class] = runs.get(load.work_class, 0) + load.running
+    waiting = {lane.work_class for lane in lanes}
+    unmet = [c["id"] for c in classes if c["preempt"] and c["id"] in waiting and runs.get(c["id"], 0) < c["min"]]
+    over = [id_ for id_, running in runs.items() if id_ in policy.classes and running > policy.classes[id_].min]
+    if not unmet or not over:
+        return []
+    rows = db.rows("snapshot_yieldable", {"pool_id": pool_id, "class_ids": over, "limit": MAX_RUNNING})
+    return [task for task in _running(rows) if task.id not in listed]
+
+
+def _running(rows: Sequence[Row]) -> list[Running]:
+    keys = lane_keys(row["lane_id"] for row in rows)
+    return [
+        Running(
+            id=row["task_id"],
+            work_class=keys[row["lane_id"]].work_class,
+            tenant=keys[row["lane_id"]].tenant,
+            user=keys[row["lane_id"]].user,
+            started_at=row["started_at"],
+            charged=row["charged"],
+            cost=row["cost"],
+            yielding=row["yielding"],
+        )
+        for row in rows
+    ]

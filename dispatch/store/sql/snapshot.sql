@@ -1,0 +1,118 @@
+-- name: snapshot_pool
+-- The pool's own policy and the database's clock in microseconds.
+SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now, p.slug, p.policy, p.budget, p.promotion_slots, p.user_max,
+       p.max_task_cost, p.debt_halflife_s, p.reclaim_min_runtime_s, p.offer_ttl_s, p.lease_ttl_s,
+       p.paused AND (p.paused_until IS NULL OR p.paused_until > now()) AS paused
+  FROM pool p WHERE p.id = %(pool_id)s
+
+-- name: snapshot_classes
+-- The pool's classes; an ended pause is none.
+SELECT id, weight, min, max, lend, level, aging_step_s, max_wait_s, default_cost, preempt,
+       paused AND (paused_until IS NULL OR paused_until > now()) AS paused
+  FROM work_class WHERE pool_id = %(pool_id)s ORDER BY id
+
+-- name: snapshot_tenants
+-- All tenants: their limits hold per pool, their pauses everywhere.
+SELECT id, weight, nominal, max, borrow, user_max, paused AND (paused_until IS NULL OR paused_until > now()) AS paused
+  FROM tenant ORDER BY id
+
+-- name: snapshot_users
+-- Only users that differ from the default (weight 1, the tenant's maximum).
+SELECT tenant_id, id, weight, max FROM tenant_user WHERE weight <> 1 OR max IS NOT NULL
+
+-- name: snapshot_tools
+-- Tools with the end of their cooldown in microseconds.
+SELECT id, max, (extract(epoch FROM cooldown_until) * 1000000)::bigint AS cooldown_until,
+       paused AND (paused_until IS NULL OR paused_until > now()) AS paused
+  FROM tool ORDER BY id
+
+-- name: snapshot_sessions
+-- Sessions that count as capacity (called within the TTL, or a parked claim whose web process pulses) with what they
+-- ask for now: their claims add up, minus offers not yet picked up, cut to the free slots.
+WITH d AS (
+    SELECT d.session_id, sum(d.wanted) AS wanted FROM demand d LEFT JOIN process p ON p.id = d.process_id
+     WHERE d.pool_id = %(pool_id)s AND d.until > now()
+       AND (d.process_id IS NULL OR p.beat_at > now() - interval '3 seconds')
+     GROUP BY d.session_id
+), l AS (
+    SELECT session_id, count(*) AS leases, count(*) FILTER (WHERE delivered_at IS NULL) AS offered, sum(charged) AS load
+      FROM lease WHERE pool_id = %(pool_id)s GROUP BY session_id
+)
+SELECT s.id, s.worker_id, s.capset_id, s.tenant_id, s.slots, w.weight, w.deficit, coalesce(l.load, 0)::bigint AS load,
+       greatest(0, least(coalesce(d.wanted, 0) - coalesce(l.offered, 0), s.slots - coalesce(l.leases, 0)))::int AS free
+  FROM worker_session s JOIN worker w ON w.id = s.worker_id
+  LEFT JOIN d ON d.session_id = s.id LEFT JOIN l ON l.session_id = s.id
+ WHERE s.pool_id = %(pool_id)s AND s.closed_at IS NULL
+   AND (d.session_id IS NOT NULL OR s.last_seen_at > now() - make_interval(secs => %(lease_ttl_s)s))
+   AND NOT w.draining AND NOT w.quarantined AND NOT (w.paused AND (w.paused_until IS NULL OR w.paused_until > now()))
+ ORDER BY s.id
+
+-- name: snapshot_loads
+-- What runs, counted per lane from live leases, offers included.
+SELECT lane_id, count(*)::int AS running, (count(*) FILTER (WHERE promoted))::int AS promoted,
+       (count(*) FILTER (WHERE directive = 1))::int AS yielding
+  FROM lease WHERE pool_id = %(pool_id)s GROUP BY lane_id ORDER BY lane_id
+
+-- name: snapshot_heads
+-- Active lanes by skip scan over the index of queued tasks, each with its first tasks in start order: cost grows with
+-- the lanes that have work, not with the backlog, and no lane hides another one.
+WITH RECURSIVE active AS (
+    (SELECT lane_id FROM task WHERE state = 1 ORDER BY lane_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.lane_id FROM task t WHERE t.state = 1 AND t.lane_id > a.lane_id ORDER BY t.lane_id LIMIT 1)
+      FROM active a WHERE a.lane_id IS NOT NULL
+)
+SELECT a.lane_id, h.id, h.enqueued_at, h.cost_hint, h.type, h.last_worker_id
+  FROM active a JOIN lane n ON n.id = a.lane_id AND n.pool_id = %(pool_id)s
+ CROSS JOIN LATERAL (
+    SELECT t.id, (extract(epoch FROM t.enqueued_at) * 1000000)::bigint AS enqueued_at, t.cost_hint, t.type,
+           t.last_worker_id
+      FROM task t WHERE t.lane_id = a.lane_id AND t.state = 1
+     ORDER BY t.priority DESC, t.enqueued_at, t.id LIMIT %(heads)s
+ ) h
+
+-- name: snapshot_oldest
+-- The task of each active lane that has been startable longest: a second probe, wanted only where age decides.
+SELECT n.lane_id, o.id, o.queued_at, o.cost_hint, o.type, o.last_worker_id
+  FROM unnest(%(lane_ids)s::bigint[]) n(lane_id)
+ CROSS JOIN LATERAL (
+    SELECT t.id, (extract(epoch FROM t.queued_at) * 1000000)::bigint AS queued_at, t.cost_hint, t.type, t.last_worker_id
+      FROM task t WHERE t.lane_id = n.lane_id AND t.state = 1 ORDER BY t.queued_at LIMIT 1
+ ) o
+
+-- name: snapshot_depths
+-- How much each lane has queued: folded counts plus what the triggers appended since.
+SELECT lane_id, sum(queued)::bigint AS queued FROM (
+    SELECT lane_id, queued FROM lane_depth WHERE lane_id = ANY(%(lane_ids)s::bigint[])
+    UNION ALL
+    SELECT lane_id, queued FROM lane_delta WHERE lane_id = ANY(%(lane_ids)s::bigint[])
+) x GROUP BY lane_id
+
+-- name: find_lanes
+-- What never changes about lanes.
+SELECT a.id, a.work_class_id, a.tenant_id, a.user_id, c.names, a.tools
+  FROM lane a JOIN capset c ON c.id = a.capset_id WHERE a.id = ANY(%(lane_ids)s::bigint[])
+
+-- name: all_capsets
+-- Capability sets by id.
+SELECT id, names FROM capset WHERE id = ANY(%(capset_ids)s::bigint[])
+
+-- name: snapshot_overruns
+-- Running tasks that have cost a tenth (and a second) more than they were charged, locked so that none can end before
+-- the new charge is written.
+SELECT l.task_id, l.lane_id, (extract(epoch FROM l.delivered_at) * 1000000)::bigint AS started_at, l.charged,
+       l.directive <> 0 AS yielding,
+       greatest((extract(epoch FROM now() - l.delivered_at) * 1000000)::bigint, l.progress_cost) AS cost
+  FROM lease l
+ WHERE l.pool_id = %(pool_id)s AND l.delivered_at IS NOT NULL
+   AND greatest((extract(epoch FROM now() - l.delivered_at) * 1000000)::bigint, l.progress_cost)
+       > l.charged + l.charged / 10 + 1000000
+ ORDER BY l.task_id LIMIT %(limit)s FOR NO KEY UPDATE OF l SKIP LOCKED
+
+-- name: snapshot_yieldable
+-- Running tasks of the given classes that may be asked to yield, youngest first.
+SELECT l.task_id, l.lane_id, (extract(epoch FROM l.delivered_at) * 1000000)::bigint AS started_at, l.charged,
+       l.directive <> 0 AS yielding, (extract(epoch FROM now() - l.delivered_at) * 1000000)::bigint AS cost
+  FROM lease l JOIN lane a ON a.id = l.lane_id
+ WHERE l.pool_id = %(pool_id)s AND l.delivered_at IS NOT NULL AND a.work_class_id = ANY(%(class_ids)s::bigint[])
+ ORDER BY l.delivered_at DESC, l.task_id LIMIT %(limit)s
