@@ -38,9 +38,7 @@ def claim_many(requests: Sequence[ClaimRequest]) -> list[ClaimAnswer | EvenflowE
         leases = _take([requests[index] for index in open_claims])
         for index, found in zip(open_claims, leases, strict=True):
             directive = _directive(opened[requests[index].session_id])
-            answers[index] = ClaimAnswer(
-                leases=found, demand_id=requests[index].demand_id, worker_directive=directive
-            )
+            answers[index] = ClaimAnswer(leases=found, demand_id=requests[index].demand_id, worker_directive=directive)
         _park(requests, opened, answers)
     return [answer if answer is not None else NotFound() for answer in answers]
 
@@ -57,7 +55,9 @@ def _take(requests: Sequence[ClaimRequest]) -> list[list[DeliveredLease]]:
     for task_id, session_id, claim_id in _replayed(requests):
         given[session_id, claim_id].append(task_id)
     fresh = [
-        (index, request) for index, request in enumerate(requests) if (request.session_id, request.claim_id) not in given
+        (index, request)
+        for index, request in enumerate(requests)
+        if (request.session_id, request.claim_id) not in given
     ]
     shares = _deliver(fresh)
     answers = _answers([task for tasks in [*given.values(), *shares.values()] for task in tasks])

@@ -80,9 +80,7 @@ def _possible(item: Finish) -> bool:
     return 0 < item.task_id <= sessions.MAX_ID and 0 < item.token <= sessions.MAX_ID
 
 
-def _end(
-    items: Sequence[Finish], chosen: dict[int, ending.Facts], tools: dict[str, int]
-) -> dict[int, Answer]:
+def _end(items: Sequence[Finish], chosen: dict[int, ending.Facts], tools: dict[str, int]) -> dict[int, Answer]:
     order = sorted(chosen, key=lambda index: items[index].task_id)
     made = {index: _how(items[index]) for index in order}
     states = ending.end([chosen[index] for index in order], [made[index][0] for index in order])
@@ -181,8 +179,8 @@ def _without_lease(items: Sequence[Finish], rest: Sequence[int]) -> dict[int, An
         if mine:
             late.setdefault((row["attempt_id"], row["ended_at"]), json.dumps(_evidence(item)))
     if late:
-        params = {"ids": [k[0] for k in late], "ended": [k[1] for k in late], "late": list(late.values())}
-        db.execute("keep_late_results", params)
+        kept: dict[str, Any] = {"ids": [k[0] for k in late], "ended": [k[1] for k in late], "late": [*late.values()]}
+        db.execute("keep_late_results", kept)
     return answers
 
 

@@ -92,9 +92,7 @@ def _micro(cost: float | None) -> int | None:
     return None if cost is None else int(min(max(cost, 0) * MICRO, MAX_COST))
 
 
-def _answer(
-    request: HeartbeatRequest, session: dict[str, Any], renewed: dict[Key, tuple[Any, str]]
-) -> HeartbeatAnswer:
+def _answer(request: HeartbeatRequest, session: dict[str, Any], renewed: dict[Key, tuple[Any, str]]) -> HeartbeatAnswer:
     leases = []
     for beat in request.beats:
         found = renewed.get((beat.task_id, beat.token, request.session_id))

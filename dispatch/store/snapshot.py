@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from dispatch.core.states import Outcome
 from dispatch.core.types import (
     MICRO,
     ClassPolicy,
@@ -23,7 +24,6 @@ from dispatch.core.types import (
     ToolPolicy,
     UserPolicy,
 )
-from dispatch.core.states import Outcome
 from dispatch.store import db
 
 MIN_HEADS = 4  # heads of a lane that are read at least
@@ -48,6 +48,7 @@ class Reading:
     """A snapshot and what the write needs beside it."""
 
     snapshot: Snapshot
+    policy: str  # name of the pool's scheduling policy
     offer_ttl_s: float
     lane_count: int
 
@@ -78,7 +79,7 @@ def read(pool_id: int, *, ended: Sequence[Ended] = (), lanes_before: int = 1, ov
         running=tuple(running),
         ended=tuple(ended),
     )
-    return Reading(snapshot=snapshot, offer_ttl_s=pool["offer_ttl_s"], lane_count=len(lanes))
+    return Reading(snapshot=snapshot, policy=pool["policy"], offer_ttl_s=pool["offer_ttl_s"], lane_count=len(lanes))
 
 
 def take_ended(pool_id: int, limit: int) -> list[Ended]:
@@ -105,7 +106,7 @@ def lane_keys(lane_ids: Iterable[int]) -> Mapping[int, LaneKey]:
     """The keys of lanes, read once per process."""
     missing = sorted({lane_id for lane_id in lane_ids if lane_id not in _lanes})
     for id_, work_class, tenant, user, names, tools in (
-        db.tuples("find_lanes", {"lane_ids": missing}) if missing else []
+        db.tuples("snapshot_lanes", {"lane_ids": missing}) if missing else []
     ):
         _lanes[id_] = LaneKey(work_class, tenant, user, frozenset(names), tuple(tools))
     return _lanes
@@ -113,7 +114,7 @@ def lane_keys(lane_ids: Iterable[int]) -> Mapping[int, LaneKey]:
 
 def _caps(capset_ids: Iterable[int]) -> Mapping[int, frozenset[str]]:
     missing = sorted({id_ for id_ in capset_ids if id_ not in _capsets})
-    for id_, names in db.tuples("all_capsets", {"capset_ids": missing}) if missing else []:
+    for id_, names in db.tuples("snapshot_capsets", {"capset_ids": missing}) if missing else []:
         _capsets[id_] = frozenset(names)
     return _capsets
 
@@ -218,9 +219,7 @@ def _loads(pool_id: int) -> tuple[Load, ...]:
 
 def _active(pool_id: int, heads: int, aged: bool) -> tuple[Lane, ...]:
     found: dict[int, list[Head]] = {}
-    for lane, id_, enqueued_at, est, type_, avoid in db.tuples(
-        "snapshot_heads", {"pool_id": pool_id, "heads": heads}
-    ):
+    for lane, id_, enqueued_at, est, type_, avoid in db.tuples("snapshot_heads", {"pool_id": pool_id, "heads": heads}):
         found.setdefault(lane, []).append(Head(id=id_, enqueued_at=enqueued_at, est=est, type=type_, avoid=avoid))
     ids = list(found)
     keys = lane_keys(ids)

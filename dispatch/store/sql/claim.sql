@@ -7,10 +7,11 @@ SELECT l.task_id, l.session_id, l.claim_id
  ORDER BY l.granted_at, l.task_id
 
 -- name: lock_undelivered
--- Offers to these sessions, locked in key order. The size is the stored one while it is small, else the text's.
+-- Offers to these sessions, locked in key order. The size is the stored one while that is small and
+-- not compressed, else the text's.
 SELECT l.task_id, l.session_id, l.granted_at,
-       CASE WHEN pg_column_size(t.payload) < 1900 THEN pg_column_size(t.payload)
-            ELSE octet_length(t.payload::text) END
+       CASE WHEN pg_column_compression(t.payload) IS NULL AND pg_column_size(t.payload) < 1900
+            THEN pg_column_size(t.payload) ELSE octet_length(t.payload::text) END
        + CASE WHEN t.starts = 0 THEN 0 ELSE coalesce(
             (SELECT sum(octet_length(j.data::text)) FROM journal_entry j WHERE j.task_id = t.id), 0) END AS bytes
   FROM lease l JOIN task t ON t.id = l.task_id

@@ -88,12 +88,12 @@ SELECT lane_id, sum(queued)::bigint AS queued FROM (
     SELECT lane_id, queued FROM lane_delta WHERE lane_id = ANY(%(lane_ids)s::bigint[])
 ) x GROUP BY lane_id
 
--- name: find_lanes
+-- name: snapshot_lanes
 -- What never changes about lanes.
 SELECT a.id, a.work_class_id, a.tenant_id, a.user_id, c.names, a.tools
   FROM lane a JOIN capset c ON c.id = a.capset_id WHERE a.id = ANY(%(lane_ids)s::bigint[])
 
--- name: all_capsets
+-- name: snapshot_capsets
 -- Capability sets by id.
 SELECT id, names FROM capset WHERE id = ANY(%(capset_ids)s::bigint[])
 
