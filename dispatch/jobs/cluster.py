@@ -9,12 +9,15 @@ Written against django-q2 1.11 (tests/jobs/test_cluster.py pins what is used of 
 import importlib
 import logging
 import signal
+from collections.abc import Callable
 from multiprocessing import Value
 from typing import Any
 
 from django import db
 from django_q import cluster as q2
 from django_q.conf import Conf
+from django_q.monitor import monitor
+from django_q.pusher import pusher
 from django_q.queues import Queue
 from django_q.signals import post_spawn
 
@@ -32,6 +35,11 @@ def _run_loop(name: str) -> None:
     lifeline.name_process(f"ef-{name}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     importlib.import_module(f"dispatch.jobs.{name}").run(lifeline.Stop(signal.SIGTERM))
+
+
+def _run_named(name: str, target: Callable[..., None], *args: Any) -> None:
+    lifeline.name_process(name)
+    target(*args)
 
 
 def _name_worker(**_: Any) -> None:
@@ -56,6 +64,14 @@ class DispatchSentinel(q2.Sentinel):
         super().spawn_cluster()
         for name in LOOPS:
             self._spawn_loop(name)
+
+    def spawn_pusher(self) -> Any:
+        """q2's pusher under a name of its own."""
+        return self.spawn_process(_run_named, "ef-q2-pusher", pusher, self.task_queue, self.event_out, self.broker)
+
+    def spawn_monitor(self) -> Any:
+        """q2's monitor under a name of its own."""
+        return self.spawn_process(_run_named, "ef-q2-monitor", monitor, self.result_queue, self.broker)
 
     def _spawn_loop(self, name: str) -> None:
         process = self.spawn_process(_run_loop, name)

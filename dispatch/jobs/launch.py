@@ -164,7 +164,8 @@ class Launch:
                 break
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
-                    raise Refused(f"The address {host} port {port} cannot be used: {error.strerror}.") from None
+                    reason = str(error.strerror).partition(" (while")[0]  # what Python adds is our own sentence
+                    raise Refused(f"The address {host} port {port} cannot be used: {reason}.") from None
                 if time.monotonic() > patience or self.stop.is_set():
                     raise Refused(f"Port {port} is in use: stop the other program or choose another --port.") from None
                 time.sleep(0.1)

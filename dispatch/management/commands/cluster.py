@@ -1,8 +1,9 @@
 """manage.py cluster: dispatcher, reconciler and slow jobs (dispatch/jobs/cluster.py). Any number may run."""
 
+import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.db import connections
 
 from dispatch.jobs import cluster, prepare
@@ -19,6 +20,6 @@ class Command(BaseCommand):
         try:
             prepare.check_database()
         except prepare.Refused as error:
-            raise CommandError(str(error)) from None
+            sys.exit(str(error))
         connections.close_all()  # nothing may be open when processes are forked
         cluster.run()

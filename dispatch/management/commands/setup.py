@@ -1,8 +1,9 @@
 """manage.py setup: make a database ready before web and cluster start on their own (production)."""
 
+import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from dispatch.jobs import prepare
 
@@ -18,7 +19,7 @@ class Command(BaseCommand):
         try:
             made = prepare.prepare()
         except prepare.Refused as error:
-            raise CommandError(str(error)) from None
+            sys.exit(str(error))
         self.stdout.write("The database is ready.")
         if made:
             self.stdout.write(f"Sign in as {made[0]} with the password {made[1]} and change it.")

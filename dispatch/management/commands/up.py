@@ -1,10 +1,11 @@
 """manage.py up: the whole product in one terminal (dispatch/jobs/launch.py)."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
 from dispatch.jobs import launch
 from dispatch.jobs.prepare import Refused
@@ -40,7 +41,7 @@ class Command(BaseCommand):
         try:
             self.launcher(chosen).run()
         except (Refused, EmbeddedError) as error:
-            raise CommandError(str(error)) from None
+            sys.exit(str(error))
 
     def say(self, line: str) -> None:
         """One line for the person at the terminal, at once also through a pipe."""
