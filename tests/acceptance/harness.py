@@ -48,6 +48,8 @@ class Product:
 
     def start(self, *options: str) -> "Product":
         """Start it and wait for the ready-file."""
+        if self.process is not None:
+            self.process.wait(10)  # the run before, stopped or killed
         self.ready_file.unlink(missing_ok=True)
         arguments = [*self.command, "--data", str(self.data), "--ready-file", str(self.ready_file), "--port", "0"]
         with self.log_file.open("ab") as log:
@@ -196,7 +198,9 @@ def place() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def running(*options: str, command: tuple[str, ...] = ("up",), env: Mapping[str, str] | None = None) -> Iterator[Product]:
+def running(
+    *options: str, command: tuple[str, ...] = ("up",), env: Mapping[str, str] | None = None
+) -> Iterator[Product]:
     """A started product on a new data directory, stopped (and found gone) at the end."""
     with place() as folder:
         product = Product(folder / "data", command, env).start(*options)
