@@ -7,7 +7,7 @@ orderable, hashable value works: the oracle adapter uses strings).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 MICRO = 1_000_000
 
@@ -26,6 +26,7 @@ class ClassPolicy:
     aging_step: int | None = None
     max_wait: int | None = None
     default_cost: int | None = None
+    preempt: bool = True  # may ask borrowers to yield while below its floor (if the pool allows it at all)
     paused: bool = False
 
 
@@ -38,6 +39,7 @@ class TenantPolicy:
     max: int | None = None
     borrow: int | None = None
     user_max: int | None = None
+    budget_spent: bool = False
     paused: bool = False
 
 
@@ -68,6 +70,8 @@ class Policy:
     max_task_cost: int | None = None
     debt_halflife: int | None = None
     reclaim_min_runtime: int | None = None  # None: never ask borrowers to yield
+    reclaim_dead_zone: int = 0  # a floor short by no more than this asks nobody to yield
+    reclaim_per_round: int | None = None  # at most so many new yields in one cycle
     paused: bool = False
     classes: Mapping[Id, ClassPolicy] = field(default_factory=dict)
     tenants: Mapping[Id, TenantPolicy] = field(default_factory=dict)
@@ -142,6 +146,7 @@ class Running:
     user: Id
     started_at: int
     charged: int
+    session: Id = None  # None: any waiting task could use its slot
     cost: int = 0  # elapsed so far
     yieldable: bool = True
     yielding: bool = False
@@ -175,8 +180,7 @@ class Snapshot:
     ended: tuple[Ended, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class Assignment(NamedTuple):
     """One decision: this task to this session, charged so much, by tier P(romotion), G(uarantee) or W(eighted)."""
 
     task: Id
@@ -187,8 +191,7 @@ class Assignment:
     tier: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pick:
+class Pick(NamedTuple):
     """Why an assignment won: what the decision record shows. `runner_up` is a lane id."""
 
     task: Id
@@ -201,10 +204,10 @@ class Pick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The outcome of one cycle: what to start, whom to ask to yield, what else was charged, the new memory."""
+    """The outcome of one cycle: what to start, whom to ask to yield, what else was charged."""
 
     assignments: tuple[Assignment, ...] = ()
     yields: tuple[Id, ...] = ()
     overruns: Mapping[Id, int] = field(default_factory=dict)  # task → its new charge
     deficits: Mapping[Id, int] = field(default_factory=dict)  # worker → new deficit, changed ones only
-    picks: tuple[Pick, ...] = ()
+    picks: tuple[Pick, ...] = ()  # the first ones of the cycle only
