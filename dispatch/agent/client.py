@@ -84,20 +84,13 @@ class Client(Submitting):
         Raises ApiError, Unreachable, Interrupted.
         """
         self._catch_sigterm()
-        while True:
-            claim = self.new_claim(max, wait_s)
-            try:
-                answer = self.transport.call("POST", "/api/v1/claims", claim, wait_s=wait_s, parked=True)
-            except ApiError as error:
-                if error.status != 404:
-                    raise
-                log.info("session %s has ended, opening a new one", claim["session_id"])
-                self._drop_session(claim["session_id"])
-            except Interrupted:
-                self._return_unheard(claim)
+        try:
+            return self._claim_once(max, wait_s)
+        except ApiError as error:
+            if error.status != 404:
                 raise
-            else:
-                return self.adopt(claim["session_id"], answer)
+            log.info("the session has ended, a new one is opened")
+            return self._claim_once(max, wait_s)
 
     def jobs(self, stop: threading.Event | None = None, wait_s: float = 20.0) -> Iterator[Job]:
         """One job after the other, for ever: through idle times and outages, until `stop` is set or close().
@@ -111,8 +104,10 @@ class Client(Submitting):
                 jobs = self.claim_many(1, wait_s)
             except Interrupted:
                 return
-            except Unreachable as error:
-                log.warning("the server cannot be reached, going on trying: %s", error)
+            except (Unreachable, ApiError) as error:
+                if isinstance(error, ApiError) and error.status != 429:
+                    raise
+                log.warning("no claim was answered, going on trying: %s", error)
                 stop.wait(random.uniform(0, OUTAGE_PAUSE))  # noqa: S311  # spreads a herd, guards no secret
                 continue
             yield from jobs
@@ -177,10 +172,20 @@ class Client(Submitting):
     ) -> None:
         self.close()
 
-    def _drop_session(self, session: int) -> None:
-        with self._lock:
-            if self._session == session:
-                self._session = None
+    def _claim_once(self, max: int, wait_s: float) -> list[Job]:
+        claim = self.new_claim(max, wait_s)
+        try:
+            answer = self.transport.call("POST", "/api/v1/claims", claim, wait_s=wait_s, parked=True)
+        except ApiError as error:
+            if error.status == 404:
+                with self._lock:
+                    if self._session == claim["session_id"]:
+                        self._session = None
+            raise
+        except Interrupted:
+            self._return_unheard(claim)
+            raise
+        return self.adopt(claim["session_id"], answer)
 
     def _return_unheard(self, claim: Mapping[str, Any]) -> None:
         """An answer may have been on its way when the claim was cut: fetch its leases once more and release them."""

@@ -42,6 +42,22 @@ def test_an_ended_session_is_opened_anew(plane: ControlPlane, client: Client) ->
     assert [verb for verb, _ in plane.ends()] == ["complete"]
 
 
+def test_a_server_that_knows_no_session_is_not_asked_for_ever(plane: ControlPlane, client: Client) -> None:
+    plane.fault("/claims", 404, times=10)
+    with pytest.raises(ApiError, match="404"):
+        client.claim_many()
+    assert len(plane.made("/claims")) == len(plane.made("/workers")) == 2
+
+
+def test_the_loop_goes_on_after_rate_limits(plane: ControlPlane) -> None:
+    with Client(plane.url, KEY, name="w1", retry_for_s=0, sigterm=False) as client:
+        plane.fault("/claims", 429, times=1)
+        plane.add(7)
+        with next(client.jobs(wait_s=0.1)):
+            pass
+    assert len(plane.made("/claims")) == 2
+
+
 def test_the_leases_of_an_ended_session_are_lost(plane: ControlPlane, client: Client) -> None:
     plane.add(7)
     with pytest.raises(LeaseLost), client.claim() as job:
