@@ -20,11 +20,11 @@ help:  ## Show this list
 
 install: .venv/dev  ## Make .venv with everything, the development group too
 
-up: .venv/run  ## Run Evenflow on an embedded PostgreSQL at http://127.0.0.1:8000
+up: .venv/run  ## Run Evenflow on an embedded PostgreSQL at http://127.0.0.1:8000 (data in .data)
 	@$(BIN)/python manage.py up --ready-file .data/ready.json
 
-demo: .venv/run  ## The same with three departments, a mixed load and real agents
-	@$(BIN)/python manage.py demo --ready-file .data/ready.json
+demo: .venv/run  ## The same with three departments, a mixed load and real agents (data in .demo)
+	@$(BIN)/python manage.py demo --data .demo --ready-file .demo/ready.json
 
 lint: .venv/dev  ## Style, types, import directions, migrations
 	$(BIN)/ruff check .

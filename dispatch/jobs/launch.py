@@ -27,7 +27,7 @@ from dispatch.jobs import lifeline, prepare
 from dispatch.jobs.prepare import Refused
 from dispatch.jobs.readyfile import ReadyFile
 from dispatch.jobs.supervisor import Part, Supervisor
-from dispatch.services import installation
+from dispatch.services import access, installation
 from dispatch.store.embedded import EmbeddedError, Server
 
 logger = logging.getLogger(__name__)
@@ -53,8 +53,6 @@ class Options:
 
 class Launch:
     """One run of the product: `run()` from start to stop."""
-
-    needs_key = False  # whether this start needs an admin key even without a ready-file
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -93,8 +91,8 @@ class Launch:
             Part(name="cluster", command=[python, "manage.py", "cluster"], env=env, cwd=base),
         ]
 
-    def ready(self, admin_key: str) -> None:
-        """Called once when the product answers, with a key of all scopes; the demo adds its parts here."""
+    def ready(self) -> None:
+        """Called once when the product answers; the demo adds its parts here."""
 
     def _start(self, listener: socket.socket, file: ReadyFile | None) -> bool:
         """Everything up to the printed address; False when the stop was asked for on the way."""
@@ -102,7 +100,8 @@ class Launch:
             self.options.say(f"Starting PostgreSQL in {self.data_dir}")
             self.server.ensure()
         made = prepare.prepare()
-        key = installation.start_key() if file or self.needs_key else ""
+        installation.revoke_start_keys()
+        key = installation.start_key("this start", sorted(access.SCOPES)) if file else ""
         email, password = made or (installation.OPERATOR_EMAIL, None)
         if password is None and file and (old := file.known_password(email)):
             password = old if installation.initial_password_holds(email, old) else None
@@ -111,7 +110,7 @@ class Launch:
             self.supervisor.add(part)
         if not self._wait_until_ready():
             return False
-        self.ready(key)
+        self.ready()
         if file:
             file.write(self.url, key, email, password)
         self._tell(made)

@@ -33,7 +33,7 @@ class Part:
     env: Mapping[str, str]
     cwd: Path
     pass_fds: tuple[int, ...] = ()
-    quiet_restart: bool = False  # its death is part of the plan and not worth a warning
+    wave: int = 0  # higher waves are stopped first, and are gone before the next one is asked to go
 
 
 @dataclass
@@ -75,23 +75,26 @@ class Supervisor:
         pause = RESTART_S[min(child.deaths, len(RESTART_S)) - 1]
         child.due = now + pause
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        level = logging.INFO if child.part.quiet_restart else logging.WARNING
-        logger.log(level, "%s %s; starting it again in %g s", child.part.name, how, pause)
+        logger.warning("%s %s; starting it again in %g s", child.part.name, how, pause)
 
     def stop(self) -> None:
-        """Ask all to stop, last added first out; kill who is not gone after STOP_PATIENCE_S seconds."""
-        living = [child.process for child in reversed(self._children) if child.process is not None]
-        self._children.clear()
-        for process in living:
-            process.terminate()
-        patience = time.monotonic() + STOP_PATIENCE_S
-        for process in living:
-            try:
-                process.wait(max(0.0, patience - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                logger.warning("process %s did not stop in time and is killed", process.pid)
-                process.kill()
-                process.wait()
+        """Ask all to stop, wave after wave; kill who is not gone after STOP_PATIENCE_S seconds."""
+        children, self._children = self._children, []
+        for wave in sorted({child.part.wave for child in children}, reverse=True):
+            _stop([child.process for child in children if child.part.wave == wave and child.process is not None])
+
+
+def _stop(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
+    for process in processes:
+        process.terminate()
+    patience = time.monotonic() + STOP_PATIENCE_S
+    for process in processes:
+        try:
+            process.wait(max(0.0, patience - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            logger.warning("process %s did not stop in time and is killed", process.pid)
+            process.kill()
+            process.wait()
 
 
 def _start(child: _Child) -> None:

@@ -1,6 +1,7 @@
 """What a new installation needs before anybody can sign in: its first operator, and one key for each start of `up`."""
 
 import secrets
+from collections.abc import Sequence
 
 from django.db import transaction
 
@@ -8,7 +9,7 @@ from dispatch.models import User
 from dispatch.services import access, keys
 
 OPERATOR_EMAIL = "operator@evenflow.local"
-START = "manage.py up"  # maker and name of the keys that live for one start
+START = "manage.py up"  # maker of the keys that live for one start
 
 
 def first_operator() -> tuple[str, str] | None:
@@ -39,11 +40,10 @@ def readable_password() -> str:
     return "-".join("".join(syllable() for _ in range(3)) for _ in range(4))
 
 
-def start_key() -> str:
-    """A key with all scopes for this start; the keys of earlier starts are revoked."""
-    caller = access.system(START)
-    revoke_start_keys()
-    return str(keys.create_key(caller, name=START, scopes=sorted(access.SCOPES))["key"])
+def start_key(name: str, scopes: Sequence[str], tenant: str | None = None) -> str:
+    """A key for this start of `up` or `demo`; the next start revokes it."""
+    made = keys.create_key(access.system(START), name=f"{START}: {name}", scopes=scopes, tenant=tenant)
+    return str(made["key"])
 
 
 def revoke_start_keys() -> None:
