@@ -5,7 +5,7 @@ capability sets never change, so each process keeps those it has met. Statements
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dispatch.core.states import Outcome
@@ -50,7 +50,8 @@ class Reading:
     snapshot: Snapshot
     policy: str  # name of the pool's scheduling policy
     offer_ttl_s: float
-    lane_count: int
+    heads: int  # how many of each lane were read at most
+    free: int
 
 
 _lanes: dict[int, LaneKey] = {}
@@ -66,7 +67,8 @@ def read(pool_id: int, *, ended: Sequence[Ended] = (), lanes_before: int = 1, ov
     loads = _loads(pool_id)
     free = sum(slot.free for slot in slots)
     aged = any(row["aging_step_s"] is not None or row["max_wait_s"] is not None for row in classes)
-    lanes = _active(pool_id, max(1, min(free, max(MIN_HEADS, MAX_ROWS // max(1, lanes_before)))), aged)
+    heads = max(1, min(free, max(MIN_HEADS, MAX_ROWS // max(1, lanes_before))))
+    lanes = _active(pool_id, heads, aged)
     policy = _policy(pool, classes, sum(slot.slots for slot in slots))
     running = _overruns(pool_id) if overruns else []
     running += _yieldable(pool_id, classes, policy, lanes, loads, {task.id for task in running})
@@ -79,7 +81,17 @@ def read(pool_id: int, *, ended: Sequence[Ended] = (), lanes_before: int = 1, ov
         running=tuple(running),
         ended=tuple(ended),
     )
-    return Reading(snapshot=snapshot, policy=pool["policy"], offer_ttl_s=pool["offer_ttl_s"], lane_count=len(lanes))
+    return Reading(snapshot=snapshot, policy=pool["policy"], offer_ttl_s=pool["offer_ttl_s"], heads=heads, free=free)
+
+
+def more_heads(view: Snapshot, lane_ids: Iterable[int], heads: int) -> Snapshot:
+    """The same snapshot with up to `heads` heads of these lanes."""
+    found: dict[int, list[Head]] = {}
+    params = {"lane_ids": sorted(lane_ids), "heads": heads}
+    for lane, id_, enqueued_at, est, type_, avoid in db.tuples("snapshot_more_heads", params):
+        found.setdefault(lane, []).append(Head(id=id_, enqueued_at=enqueued_at, est=est, type=type_, avoid=avoid))
+    lanes = tuple(replace(lane, heads=tuple(found[lane.id])) if lane.id in found else lane for lane in view.lanes)
+    return replace(view, lanes=lanes)
 
 
 def take_ended(pool_id: int, limit: int) -> list[Ended]:
@@ -130,7 +142,7 @@ def _policy(pool: Row, classes: Sequence[Row], live_slots: int) -> Policy:
         user_max=pool["user_max"],
         max_task_cost=_micro(pool["max_task_cost"]),
         debt_halflife=_micro(pool["debt_halflife_s"]),
-        reclaim_min_runtime=_micro(pool["reclaim_min_runtime_s"]) if any(c["preempt"] for c in classes) else None,
+        reclaim_min_runtime=_micro(pool["reclaim_min_runtime_s"]),
         paused=pool["paused"],
         classes={row["id"]: _class(row) for row in classes},
         tenants={
@@ -165,6 +177,7 @@ def _class(row: Row) -> ClassPolicy:
         aging_step=_micro(row["aging_step_s"]),
         max_wait=_micro(row["max_wait_s"]),
         default_cost=_micro(row["default_cost"]),
+        preempt=row["preempt"],
         paused=row["paused"],
     )
 
@@ -279,6 +292,7 @@ def _running(rows: Sequence[Row]) -> list[Running]:
             work_class=keys[row["lane_id"]].work_class,
             tenant=keys[row["lane_id"]].tenant,
             user=keys[row["lane_id"]].user,
+            session=row["session_id"],
             started_at=row["started_at"],
             charged=row["charged"],
             cost=row["cost"],

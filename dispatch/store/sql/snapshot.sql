@@ -71,6 +71,17 @@ SELECT a.lane_id, h.id, h.enqueued_at, h.cost_hint, h.type, h.last_worker_id
      ORDER BY t.priority DESC, t.enqueued_at, t.id LIMIT %(heads)s
  ) h
 
+-- name: snapshot_more_heads
+-- More heads of lanes whose first ones were not enough.
+SELECT n.lane_id, h.id, h.enqueued_at, h.cost_hint, h.type, h.last_worker_id
+  FROM unnest(%(lane_ids)s::bigint[]) n(lane_id)
+ CROSS JOIN LATERAL (
+    SELECT t.id, (extract(epoch FROM t.enqueued_at) * 1000000)::bigint AS enqueued_at, t.cost_hint, t.type,
+           t.last_worker_id
+      FROM task t WHERE t.lane_id = n.lane_id AND t.state = 1
+     ORDER BY t.priority DESC, t.enqueued_at, t.id LIMIT %(heads)s
+ ) h
+
 -- name: snapshot_oldest
 -- The task of each active lane that has been startable longest: a second probe, wanted only where age decides.
 SELECT n.lane_id, o.id, o.queued_at, o.cost_hint, o.type, o.last_worker_id
@@ -100,8 +111,8 @@ SELECT id, names FROM capset WHERE id = ANY(%(capset_ids)s::bigint[])
 -- name: snapshot_overruns
 -- Running tasks that have cost a tenth (and a second) more than they were charged, locked so that none can end before
 -- the new charge is written.
-SELECT l.task_id, l.lane_id, (extract(epoch FROM l.delivered_at) * 1000000)::bigint AS started_at, l.charged,
-       l.directive <> 0 AS yielding,
+SELECT l.task_id, l.lane_id, l.session_id, (extract(epoch FROM l.delivered_at) * 1000000)::bigint AS started_at,
+       l.charged, l.directive <> 0 AS yielding,
        greatest((extract(epoch FROM now() - l.delivered_at) * 1000000)::bigint, l.progress_cost) AS cost
   FROM lease l
  WHERE l.pool_id = %(pool_id)s AND l.delivered_at IS NOT NULL
@@ -110,9 +121,10 @@ SELECT l.task_id, l.lane_id, (extract(epoch FROM l.delivered_at) * 1000000)::big
  ORDER BY l.task_id LIMIT %(limit)s FOR NO KEY UPDATE OF l SKIP LOCKED
 
 -- name: snapshot_yieldable
--- Running tasks of the given classes that may be asked to yield, youngest first.
-SELECT l.task_id, l.lane_id, (extract(epoch FROM l.delivered_at) * 1000000)::bigint AS started_at, l.charged,
-       l.directive <> 0 AS yielding, (extract(epoch FROM now() - l.delivered_at) * 1000000)::bigint AS cost
+-- Running tasks of the given classes that may be asked to yield, youngest first; locked like overruns, since the plan
+-- charges theirs as well.
+SELECT l.task_id, l.lane_id, l.session_id, (extract(epoch FROM l.delivered_at) * 1000000)::bigint AS started_at,
+       l.charged, l.directive <> 0 AS yielding, (extract(epoch FROM now() - l.delivered_at) * 1000000)::bigint AS cost
   FROM lease l JOIN lane a ON a.id = l.lane_id
  WHERE l.pool_id = %(pool_id)s AND l.delivered_at IS NOT NULL AND a.work_class_id = ANY(%(class_ids)s::bigint[])
- ORDER BY l.delivered_at DESC, l.task_id LIMIT %(limit)s
+ ORDER BY l.delivered_at DESC, l.task_id LIMIT %(limit)s FOR NO KEY UPDATE OF l SKIP LOCKED

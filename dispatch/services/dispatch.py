@@ -1,0 +1,251 @@
+"""Dispatch: one cycle of one pool, in one transaction: fence, promote, settle, snapshot, plan, write, notify.
+
+Only the pool's leader calls this; a cycle of a deposed one raises Deposed before it can write anything. Leases granted
+here are offers: they live for the pool's `offer_ttl_s` until a claim of their session delivers them. Repeat a cycle
+while it makes progress (`Cycle.more`): one reads a bounded number of heads per lane.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dispatch import events
+from dispatch.core import policies
+from dispatch.core.memory import Changes, Memory
+from dispatch.core.types import Plan, Snapshot
+from dispatch.store import db, snapshot
+
+PROMOTE = 1000  # due tasks made startable in one cycle
+SETTLE = 5000  # ended attempts accounted for in one cycle
+PICKS = 200  # picks kept in the decision record of one cycle
+REPLANS = 8  # times a plan is made at most in one cycle
+MORE_HEADS = 8  # times as many heads are read of a lane that ran dry
+DEFAULT_POLICY = "fair"
+OVERRUN_EVERY_S = 1.0  # running tasks are looked at for overruns this often
+
+
+class Deposed(Exception):
+    """Another process leads this pool by now."""
+
+
+@dataclass(slots=True)
+class PoolMemory:
+    """What a leader keeps of one pool between cycles: the policy's accounts and hints for the next snapshot."""
+
+    accounts: Memory
+    lanes: int = 1
+    overruns_at: float = field(default=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cycle:
+    """What one cycle did. `more`: another one right now may find more to do."""
+
+    cycle_no: int
+    assigned: int = 0
+    promoted: int = 0
+    settled: int = 0
+    yields: int = 0
+    more: bool = False
+    next_due_s: float | None = None
+
+
+def load_memory(pool_id: int) -> PoolMemory:
+    """A pool's stored accounts, as a new leader finds them."""
+    scalars = db.one("load_scalars", {"pool_id": pool_id})
+    learned = db.tuples("load_learned", {"pool_id": pool_id})
+    accounts = Memory.load(
+        dict(db.tuples("load_accounts", {"pool_id": pool_id})),
+        {(class_id, tenant_id, kind): data for class_id, tenant_id, kind, data in learned},
+        scalars["memory"] if scalars else {},
+    )
+    return PoolMemory(accounts)
+
+
+def cycle(pool_id: int, epoch: int, memory: PoolMemory) -> Cycle:
+    """Run one cycle; raises Deposed when `epoch` is not the pool's any more.
+
+    A failed transaction leaves the memory as it was before. After an error of the connection the outcome is unknown:
+    load the memory again.
+    """
+    try:
+        with db.atomic():
+            done = _cycle(pool_id, epoch, memory)
+    except BaseException:
+        memory.accounts.rollback()
+        raise
+    memory.accounts.commit()
+    return done
+
+
+def _cycle(pool_id: int, epoch: int, memory: PoolMemory) -> Cycle:
+    started = time.perf_counter()
+    fence = db.tuples("fence_leader", {"pool_id": pool_id, "epoch": epoch})
+    if not fence:
+        raise Deposed
+    promoted = db.execute("promote_due", {"pool_id": pool_id, "limit": PROMOTE})
+    ended = snapshot.take_ended(pool_id, SETTLE)
+    overruns = started - memory.overruns_at >= OVERRUN_EVERY_S
+    reading = snapshot.read(pool_id, ended=ended, lanes_before=memory.lanes, overruns=overruns)
+    memory.lanes = max(1, len(reading.snapshot.lanes))
+    if overruns:
+        memory.overruns_at = started
+    plan = _plan(reading, memory.accounts)
+    _write(pool_id, reading, plan)
+    _store(pool_id, memory.accounts.changes(), plan)
+    due = db.tuples("next_due", {"pool_id": pool_id})[0][0]
+    done = Cycle(
+        cycle_no=fence[0][0],
+        assigned=len(plan.assignments),
+        promoted=promoted,
+        settled=len(ended),
+        yields=len(plan.yields),
+        more=bool(plan.assignments) or promoted == PROMOTE or len(ended) == SETTLE,
+        next_due_s=due,
+    )
+    _record(pool_id, done, reading.snapshot, plan)
+    db.execute(
+        "store_cycle",
+        {
+            "pool_id": pool_id,
+            "scalars": json.dumps(memory.accounts.changes().scalars),
+            "cycle_ms": (time.perf_counter() - started) * 1000,
+        },
+    )
+    return done
+
+
+def _plan(reading: snapshot.Reading, accounts: Memory) -> Plan:
+    """Plan, then lock what was chosen.
+
+    Planned again, from the same memory, when a lane ran dry though it has more than was read (else the others would
+    get its share), or when something chosen was taken meanwhile (else its owner would be charged for nothing).
+    """
+    policy = policies.registry.get(reading.policy, policies.registry[DEFAULT_POLICY])
+    view = reading.snapshot
+    asked = {lane.id: reading.heads for lane in view.lanes}
+    for _ in range(REPLANS):
+        plan = policy(view, accounts)
+        dry = _dry(view, plan, asked, reading.free)
+        if dry:
+            heads = min(reading.free, MORE_HEADS * max(asked[lane] for lane in dry))
+            view = snapshot.more_heads(view, dry, heads)
+            asked.update(dict.fromkeys(dry, heads))
+        else:
+            chosen = sorted(assignment.task for assignment in plan.assignments)
+            gone = set(chosen) - _lock(chosen)
+            if not gone:
+                return plan
+            view = _without(view, gone)
+        accounts.rollback()
+    return policy(replace(view, lanes=()), accounts)
+
+
+def _dry(view: Snapshot, plan: Plan, asked: Mapping[int, int], free: int) -> list[int]:
+    """Lanes of which every head is taken and as many were read as were asked for: there may be more."""
+    taken = Counter(assignment.lane for assignment in plan.assignments)
+    return [lane.id for lane in view.lanes if asked[lane.id] <= taken[lane.id] < free]
+
+
+def _lock(chosen: list[int]) -> set[int]:
+    return {row[0] for row in db.tuples("lock_startable", {"task_ids": chosen})} if chosen else set()
+
+
+def _without(view: Snapshot, gone: set[int]) -> Snapshot:
+    lanes = []
+    for lane in view.lanes:
+        heads = tuple(head for head in lane.heads if head.id not in gone)
+        oldest = lane.oldest if lane.oldest is None or lane.oldest.id not in gone else None
+        if heads:
+            lanes.append(replace(lane, heads=heads, oldest=oldest))
+    return replace(view, lanes=tuple(lanes))
+
+
+def _write(pool_id: int, reading: snapshot.Reading, plan: Plan) -> None:
+    if plan.overruns:
+        params = {"task_ids": list(plan.overruns), "charges": list(plan.overruns.values())}
+        db.execute("charge_overruns", params)
+    sessions = {row[0] for row in db.tuples("ask_to_yield", {"task_ids": list(plan.yields)})} if plan.yields else set()
+    if plan.assignments:
+        db.execute(
+            "grant_leases",
+            {
+                "task_ids": [a.task for a in plan.assignments],
+                "session_ids": [a.session for a in plan.assignments],
+                "charges": [a.charged for a in plan.assignments],
+                "tiers": [a.tier for a in plan.assignments],
+                "pool_id": pool_id,
+                "offer_ttl_s": reading.offer_ttl_s,
+            },
+        )
+        sessions |= {a.session for a in plan.assignments}
+    if sessions:
+        db.hint(events.SESSION, sessions)
+
+
+def _store(pool_id: int, changes: Changes, plan: Plan) -> None:
+    """Deficits, accounts and learned costs that changed."""
+    if plan.deficits:
+        params: dict[str, Any] = {"worker_ids": list(plan.deficits), "deficits": list(plan.deficits.values())}
+        db.execute("store_deficits", params)
+    kept = {node: row for node, row in changes.nodes.items() if row is not None}
+    if kept:
+        data = [json.dumps(row) for row in kept.values()]
+        db.execute("store_accounts", {"pool_id": pool_id, "nodes": list(kept), "data": data})
+    if len(kept) < len(changes.nodes):
+        db.execute("drop_accounts", {"pool_id": pool_id, "nodes": sorted(set(changes.nodes) - set(kept))})
+    _store_learned(pool_id, changes)
+
+
+def _store_learned(pool_id: int, changes: Changes) -> None:
+    kept = {key: row for key, row in changes.learned.items() if row is not None}
+    if kept:
+        data = [json.dumps(row) for row in kept.values()]
+        db.execute("store_learned", {"pool_id": pool_id, "data": data, **_keys(kept)})
+    if len(kept) < len(changes.learned):
+        gone = {key: None for key in changes.learned if key not in kept}
+        db.execute("drop_learned", {"pool_id": pool_id, **_keys(gone)})
+
+
+def _keys(rows: Mapping[tuple[Any, Any, str], Any]) -> dict[str, Any]:
+    return {
+        "class_ids": [key[0] for key in rows],
+        "tenant_ids": [key[1] for key in rows],
+        "types": [key[2] for key in rows],
+    }
+
+
+def _record(pool_id: int, done: Cycle, view: Snapshot, plan: Plan) -> None:
+    """Leave the cycle's picks in the decision ring and tell the console that something moved."""
+    if done.promoted or done.assigned or done.settled:
+        db.hint(events.LIVE, "dispatch")
+    if not plan.assignments:
+        return
+    classes = {lane.id: lane.work_class for lane in view.lanes}
+    lanes = {assignment.task: assignment.lane for assignment in plan.assignments}
+    by_class = Counter(str(classes[assignment.lane]) for assignment in plan.assignments)
+    picks = [
+        {
+            "task": pick.task,
+            "lane": lanes.get(pick.task),
+            "session": pick.session,
+            "tier": pick.tier,
+            "candidates": pick.candidates,
+            "deficit": pick.deficit,
+            "runner_up": pick.runner_up,
+        }
+        for pick in plan.picks[:PICKS]
+    ]
+    db.execute(
+        "record_decision",
+        {
+            "pool_id": pool_id,
+            "cycle_no": done.cycle_no,
+            "assigned": done.assigned,
+            "by_class": json.dumps(by_class),
+            "picks": json.dumps(picks),
+        },
+    )

@@ -1,0 +1,22 @@
+-- name: take_leadership
+-- A new leader raises the epoch: cycles of the one before find no row any more.
+INSERT INTO pool_leader (pool_id, epoch, process_id, backend_pid, beat_at, memory)
+VALUES (%(pool_id)s, 1, %(process_id)s, %(backend_pid)s, now(), '{}')
+ON CONFLICT (pool_id) DO UPDATE
+   SET epoch = pool_leader.epoch + 1, process_id = excluded.process_id, backend_pid = excluded.backend_pid,
+       beat_at = now()
+RETURNING epoch
+
+-- name: depose_stuck
+-- End the lock holder's backend when its leader has shown no pulse for 3 s. The lock's own holder is asked for, so that
+-- a number that PostgreSQL has given to somebody else meanwhile is left alone.
+SELECT pg_terminate_backend(k.pid) AS ended, k.pid
+  FROM pool_leader l
+  JOIN pg_locks k ON k.locktype = 'advisory' AND k.granted AND k.classid = %(section)s::bigint::oid
+                 AND k.objid = l.pool_id::oid AND k.pid = l.backend_pid
+                 AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+ WHERE l.pool_id = %(pool_id)s AND l.beat_at < now() - interval '3 seconds'
+
+-- name: active_pools
+-- Pools that need a leader.
+SELECT id, slug FROM pool WHERE archived_at IS NULL ORDER BY id

@@ -1,0 +1,143 @@
+-- name: fold_lane_deltas
+-- Move appended changes of lane counts into the folded counts. One folder at a time: the deleted rows are its own.
+WITH g AS (
+    DELETE FROM lane_delta WHERE id IN (SELECT id FROM lane_delta ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+    RETURNING lane_id, queued, scheduled, held, dead
+), x AS (
+    SELECT lane_id, sum(queued) AS queued, sum(scheduled) AS scheduled, sum(held) AS held, sum(dead) AS dead
+      FROM g GROUP BY lane_id ORDER BY lane_id
+)
+INSERT INTO lane_depth AS d (lane_id, queued, scheduled, held, dead)
+SELECT lane_id, queued, scheduled, held, dead FROM x ORDER BY lane_id
+ON CONFLICT (lane_id) DO UPDATE
+   SET queued = d.queued + excluded.queued, scheduled = d.scheduled + excluded.scheduled,
+       held = d.held + excluded.held, dead = d.dead + excluded.dead
+
+-- name: count_lane_deltas
+-- How many changes wait to be folded, up to a bound.
+SELECT count(*)::int FROM (SELECT 1 FROM lane_delta LIMIT %(limit)s) x
+
+-- name: close_silent_sessions
+-- Sessions end 24 h after their last call, unless they still hold leases.
+WITH k AS MATERIALIZED (
+    SELECT s.id FROM worker_session s
+     WHERE s.closed_at IS NULL AND s.last_seen_at < now() - interval '24 hours'
+       AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.session_id = s.id)
+     ORDER BY s.id LIMIT 1000 FOR NO KEY UPDATE OF s SKIP LOCKED
+)
+UPDATE worker_session s SET closed_at = now() FROM k WHERE s.id = k.id
+
+-- name: drop_dead_demand
+-- Parked claims past their time, and those of web processes without a pulse.
+DELETE FROM demand d
+ WHERE d.until < now() - interval '5 seconds'
+    OR (d.process_id IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM process p WHERE p.id = d.process_id AND p.beat_at > now() - interval '10 seconds'))
+
+-- name: drop_stale_processes
+-- Pulses that stopped: an hour for most, a day for web ones (reclaim asks when there was one).
+DELETE FROM process WHERE beat_at < now() - CASE WHEN kind = 'web' THEN interval '1 day' ELSE interval '1 hour' END
+
+-- name: drop_old_decisions
+-- The decision record is a ring of an hour.
+DELETE FROM decision WHERE id IN (
+    SELECT id FROM decision WHERE at < now() - interval '1 hour' ORDER BY id LIMIT 5000)
+
+-- name: drop_old_samples
+-- Samples of one second are kept for 15 minutes.
+DELETE FROM queue_sample WHERE id IN (
+    SELECT id FROM queue_sample WHERE step = 1 AND at < now() - interval '15 minutes' ORDER BY id LIMIT 5000)
+
+-- name: drop_old_idempotency_keys
+-- Answers to Idempotency-Keys are kept for 24 h.
+DELETE FROM idempotency_key WHERE id IN (
+    SELECT id FROM idempotency_key WHERE created_at < now() - interval '24 hours' ORDER BY id LIMIT 5000)
+
+-- name: drop_orphan_settlements
+-- Settlements of pools that nobody dispatches any more.
+DELETE FROM settlement s WHERE NOT EXISTS (SELECT 1 FROM pool p WHERE p.id = s.pool_id AND p.archived_at IS NULL)
+
+-- name: end_pauses_pool
+-- Pauses that ran out are taken off; everything waiting behind one counts as startable since its end.
+WITH k AS (SELECT id, paused_until FROM pool WHERE paused AND paused_until <= now() ORDER BY id FOR NO KEY UPDATE)
+UPDATE pool x SET paused = false, paused_until = NULL, paused_at = NULL, paused_by = '', pause_reason = ''
+  FROM k WHERE x.id = k.id RETURNING x.id
+
+-- name: end_pauses_class
+-- The same for classes.
+WITH k AS (SELECT id FROM work_class WHERE paused AND paused_until <= now() ORDER BY id FOR NO KEY UPDATE)
+UPDATE work_class x SET paused = false, paused_until = NULL, paused_at = NULL, paused_by = '', pause_reason = ''
+  FROM k WHERE x.id = k.id RETURNING x.id
+
+-- name: end_pauses_tenant
+-- The same for tenants.
+WITH k AS (SELECT id FROM tenant WHERE paused AND paused_until <= now() ORDER BY id FOR NO KEY UPDATE)
+UPDATE tenant x SET paused = false, paused_until = NULL, paused_at = NULL, paused_by = '', pause_reason = ''
+  FROM k WHERE x.id = k.id RETURNING x.id
+
+-- name: end_pauses_tool
+-- The same for tools.
+WITH k AS (SELECT id FROM tool WHERE paused AND paused_until <= now() ORDER BY id FOR NO KEY UPDATE)
+UPDATE tool x SET paused = false, paused_until = NULL, paused_at = NULL, paused_by = '', pause_reason = ''
+  FROM k WHERE x.id = k.id RETURNING x.id
+
+-- name: end_pauses_worker
+-- The same for workers.
+WITH k AS (SELECT id FROM worker WHERE paused AND paused_until <= now() ORDER BY id FOR NO KEY UPDATE)
+UPDATE worker x SET paused = false, paused_until = NULL, paused_at = NULL, paused_by = '', pause_reason = ''
+  FROM k WHERE x.id = k.id RETURNING x.id
+
+-- name: sample_queues
+-- One sample of each class: depth, what runs, the longest startable wait, what was dispatched since the last sample.
+WITH RECURSIVE active AS (
+    (SELECT lane_id FROM task WHERE state = 1 ORDER BY lane_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.lane_id FROM task t WHERE t.state = 1 AND t.lane_id > a.lane_id ORDER BY t.lane_id LIMIT 1)
+      FROM active a WHERE a.lane_id IS NOT NULL
+), oldest AS (
+    SELECT n.work_class_id, min(o.queued_at) AS queued_at
+      FROM active a JOIN lane n ON n.id = a.lane_id
+     CROSS JOIN LATERAL (
+        SELECT t.queued_at FROM task t WHERE t.lane_id = a.lane_id AND t.state = 1 ORDER BY t.queued_at LIMIT 1
+     ) o GROUP BY n.work_class_id
+), depth AS (
+    SELECT n.work_class_id, sum(d.queued) AS queued
+      FROM (SELECT lane_id, queued FROM lane_depth WHERE queued <> 0
+            UNION ALL SELECT lane_id, queued FROM lane_delta) d
+      JOIN lane n ON n.id = d.lane_id GROUP BY n.work_class_id
+), running AS (
+    SELECT n.work_class_id, count(*) AS running FROM lease l JOIN lane n ON n.id = l.lane_id GROUP BY n.work_class_id
+), last AS (
+    SELECT coalesce(max(at), now() - interval '1 second') AS at FROM queue_sample
+     WHERE step = 1 AND at > now() - interval '15 minutes'
+), dispatched AS (
+    SELECT e.key::bigint AS class_id, sum(e.value::bigint) AS dispatched
+      FROM decision d CROSS JOIN LATERAL jsonb_each_text(d.by_class) e
+     WHERE d.at > (SELECT at FROM last) AND d.at <= now() GROUP BY 1
+)
+INSERT INTO queue_sample (at, step, pool_id, class_id, queued, running, oldest_age_s, dispatched, data)
+SELECT now(), 1, c.pool_id, c.id, greatest(0, coalesce(depth.queued, 0)), coalesce(running.running, 0),
+       greatest(0, extract(epoch FROM now() - oldest.queued_at)), coalesce(dispatched.dispatched, 0), '{}'
+  FROM work_class c
+  LEFT JOIN depth ON depth.work_class_id = c.id LEFT JOIN running ON running.work_class_id = c.id
+  LEFT JOIN oldest ON oldest.work_class_id = c.id LEFT JOIN dispatched ON dispatched.class_id = c.id
+ WHERE c.archived_at IS NULL
+
+-- name: broken_leases
+-- I1: a task is leased exactly when one lease names it. Counted over the leases and by existence, not over all tasks.
+SELECT count(*)::int FROM lease l LEFT JOIN task t ON t.id = l.task_id WHERE t.state IS DISTINCT FROM 2
+
+-- name: orphan_tasks
+-- I1, the other way: leased tasks without a lease, among those that moved lately.
+SELECT count(*)::int FROM task t
+ WHERE t.state = 2 AND t.id > (SELECT coalesce(max(id), 0) - %(window)s FROM task)
+   AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.task_id = t.id)
+
+-- name: drifted_lanes
+-- I2: the counted depth of lanes that have work, or are said to, against the rows themselves (bounded per lane).
+SELECT count(*)::int FROM (
+    SELECT d.lane_id, sum(d.queued) AS said,
+           (SELECT count(*) FROM (SELECT 1 FROM task t WHERE t.lane_id = d.lane_id AND t.state = 1 LIMIT %(bound)s) x) AS rows
+      FROM (SELECT lane_id, queued FROM lane_depth UNION ALL SELECT lane_id, queued FROM lane_delta) d
+     GROUP BY d.lane_id
+) y WHERE y.rows < %(bound)s AND y.said <> y.rows
