@@ -300,3 +300,10 @@ def _running(rows: Sequence[Row]) -> list[Running]:
         )
         for row in rows
     ]
+
+
+def limits(pool_id: int) -> Snapshot:
+    """Policy and what runs, without workers and waiting tasks: enough to judge which lanes their own limits stop."""
+    pool = db.rows("snapshot_pool", {"pool_id": pool_id})[0]
+    policy = _policy(pool, db.rows("snapshot_classes", {"pool_id": pool_id}), 0)
+    return Snapshot(now=pool["now"], policy=policy, loads=_loads(pool_id))
