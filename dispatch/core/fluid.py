@@ -41,7 +41,8 @@ def fill(capacity: int, wants: Mapping[Id, Want]) -> dict[Id, Fraction]:
     if floors >= capacity:
         return {key: want.low * capacity / floors if floors else ZERO for key, want in wants.items()}
     ranks = sorted({(want.weight == 0, want.level) for want in wants.values()})
-    left, slots = Fraction(capacity), {}
+    left = Fraction(capacity)
+    slots: dict[Id, Fraction] = {}
     for rank in ranks:
         group = {key: want for key, want in wants.items() if (want.weight == 0, want.level) == rank}
         later = sum((want.low for key, want in wants.items() if key not in slots and key not in group), ZERO)

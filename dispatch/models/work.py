@@ -86,6 +86,7 @@ class Task(models.Model):
             models.Index("pool", "id", name="task_held", condition=Q(state=3)),
             models.Index("deadline", name="task_deadline", condition=Q(state__in=[0, 1, 3], deadline__isnull=False)),
             models.Index("fingerprint", "id", name="task_dead", condition=Q(state=5)),
+            models.Index("finished_at", "id", name="task_died", condition=Q(state=5)),
             models.Index("id", name="task_cancelled", condition=Q(state=6)),
             models.Index("tenant", "finished_at", "id", name="task_finished", condition=Q(finished_at__isnull=False)),
             models.Index("tenant", "id", name="task_tenant"),

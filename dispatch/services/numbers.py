@@ -211,7 +211,7 @@ def _parts(amounts: Mapping[int, Any]) -> dict[int, float]:
 
 
 def deficits(pool_id: int, classes: Iterable[Row]) -> dict[int, float]:
-    """What each class is owed in cost units: weight × (clock of the root − its virtual time), as the scheduler keeps it."""
+    """What each class is owed in cost units, as the scheduler keeps it: weight × (clock of the root − virtual time)."""
     nodes = {row["node"]: row["data"] for row in db.rows("numbers_accounts", {"pool_id": pool_id})}
     root = nodes.get("root")
     found: dict[int, float] = {}

@@ -6,6 +6,7 @@ workers of the fleet, and shares, slots and commands as far as their own tasks a
 
 from typing import Any
 
+from dispatch.core.types import MICRO
 from dispatch.services import access, audit_text, numbers
 from dispatch.services.messages import Caller
 from dispatch.services.numbers import Numbers, Waiting
@@ -77,7 +78,9 @@ def _tenants(found: Numbers) -> list[dict[str, Any]]:
     waiting = found.by(lambda lane: lane["tenant_id"])
     shown = ("slug", "weight", "version", "nominal", "max", "paused")
     return [
-        {name: row[name] for name in shown} | _count(waiting.get(row["id"], NOTHING)) | {"limited": waiting.get(row["id"], NOTHING).limited}
+        {name: row[name] for name in shown}
+        | _count(waiting.get(row["id"], NOTHING))
+        | {"limited": waiting.get(row["id"], NOTHING).limited}
         for row in found.tenants
     ]
 
@@ -111,7 +114,7 @@ def _workers(found: Numbers) -> list[dict[str, Any]]:
             "running": row["running"],
             "capabilities": row["capabilities"],
             "last_seen_s": row["last_seen_s"],
-            "deficit": row["deficit"] / numbers.MICRO,
+            "deficit": row["deficit"] / MICRO,
             "leases": leases[row["id"]],
         }
         for row in found.workers
@@ -121,7 +124,11 @@ def _workers(found: Numbers) -> list[dict[str, Any]]:
 def _lease(row: numbers.Row) -> dict[str, Any]:
     since = row["renewed_at"] or row["delivered_at"]
     named = row["progress_step"] is not None or row["progress_fraction"] is not None or row["progress_note"]
-    progress = {"step": row["progress_step"], "fraction": row["progress_fraction"], "note": row["progress_note"] or None}
+    progress = {
+        "step": row["progress_step"],
+        "fraction": row["progress_fraction"],
+        "note": row["progress_note"] or None,
+    }
     return {
         "task_id": row["task_id"],
         "class": row["class"],
@@ -189,15 +196,23 @@ def _totals(found: Numbers, *, fleet: bool) -> dict[str, Any]:
         "workers": len(found.workers),
         "dispatched_per_s": sum(row["started"] for row in found.service.values()) / found.window_s,
         "oldest_age_s": everything.oldest_age_s,
-        "oldest": {"class": names[0].get(oldest["class_id"]), "tenant": names[1].get(oldest["tenant_id"])} if oldest else None,
+        "oldest": {"class": names[0].get(oldest["class_id"]), "tenant": names[1].get(oldest["tenant_id"])}
+        if oldest
+        else None,
     }
 
 
 def _commands(caller: Caller) -> list[dict[str, Any]]:
     found = db.rows(
-        "list_audit", {"below": 2**63 - 1, "tenants": access.visible_tenants(caller), "limit": COMMANDS, "refused": False}
+        "list_audit",
+        {"below": 2**63 - 1, "tenants": access.visible_tenants(caller), "limit": COMMANDS, "refused": False},
     )
     return [
-        {"at": row["at"].isoformat(), "actor": row["actor_name"], "text": audit_text.sentence(row), "reason": row["reason"]}
+        {
+            "at": row["at"].isoformat(),
+            "actor": row["actor_name"],
+            "text": audit_text.sentence(row),
+            "reason": row["reason"],
+        }
         for row in found
     ]

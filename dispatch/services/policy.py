@@ -9,6 +9,7 @@ Answers carry `warnings` (contract: they never refuse a call) where an edit may 
 from collections.abc import Mapping
 from typing import Any
 
+from django.contrib.postgres.functions import TransactionNow
 from django.utils import timezone
 
 from dispatch import events
@@ -30,7 +31,8 @@ def show(kind: str, row: store.Row) -> dict[str, Any]:
     for name in validate.FIELDS[kind]:
         shown[name] = row.pool.slug if name == "pool" else getattr(row, name)
     if "paused" in shown:
-        shown |= {name: getattr(row, name) for name in PAUSE}
+        active = row.paused and (row.paused_until is None or row.paused_until > timezone.now())
+        shown |= {"paused": active} | {name: getattr(row, name) if active else None for name in PAUSE}
     return shown | {"version": row.version, "created_at": row.created_at, "updated_at": row.updated_at}
 
 
@@ -151,10 +153,10 @@ def _pool(caller: Caller, slug: str) -> store.Row:
 
 
 def _pausing(caller: Caller, values: dict[str, Any], reason: str) -> None:
-    """A pause knows since when, by whom and why; a resume forgets it."""
+    """A pause knows since when, by whom and why; a resume leaves its time in `paused_until` (queue age counts on)."""
     if "paused" in values:
-        values["paused_at"] = timezone.now() if values["paused"] else None
-        values["paused_until"] = None
+        values["paused_at"] = TransactionNow() if values["paused"] else None
+        values["paused_until"] = None if values["paused"] else TransactionNow()
         values["paused_by"], values["pause_reason"] = (caller.name, reason) if values["paused"] else ("", "")
 
 
