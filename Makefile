@@ -24,7 +24,7 @@ up: .venv/run  ## Run Evenflow on an embedded PostgreSQL at http://127.0.0.1:800
 	@$(BIN)/python manage.py up --ready-file .data/ready.json
 
 demo: .venv/run  ## The same with three departments, a mixed load and real agents (data in .demo)
-	@$(BIN)/python manage.py demo --data .demo --ready-file .demo/ready.json
+	@$(BIN)/python manage.py demo --ready-file .demo/ready.json
 
 lint: .venv/dev  ## Style, types, import directions, migrations
 	$(BIN)/ruff check .

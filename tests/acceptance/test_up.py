@@ -10,10 +10,13 @@ import time
 
 import pytest
 
+from dispatch.store import embedded
+from dispatch.store.embedded import Server
 from tests.acceptance.harness import ROOT, Product, clean_environment, place
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 
+SECRETS = {"SECRET_KEY": "x" * 50, "EVENFLOW_PEPPER": "y" * 50}
 KINDS = {"up", "web", "cluster", "sentinel", "dispatcher", "reconciler", "q2-worker", "q2-pusher", "q2-monitor"}
 
 
@@ -86,6 +89,21 @@ def test_stop_restart_and_a_hard_end_lose_nothing() -> None:
         assert not (product.data / "postgres" / "postmaster.pid").exists()
 
 
+def test_with_database_url_nothing_is_embedded_and_the_server_is_left_alone() -> None:
+    with place() as folder:
+        server = Server(folder / "elsewhere", fast_and_loose=True)
+        server.ensure()
+        try:
+            url = f"postgresql://{embedded.SUPERUSER}@/{embedded.DATABASE}?host={server.socket}"
+            product = Product(folder / "data", env={"DATABASE_URL": url, **SECRETS}).start()
+            assert "postgres" not in product.pids()
+            assert product.stop() == 0
+            assert not (product.data / "postgres").exists()
+            assert server.running()
+        finally:
+            server.stop()
+
+
 def test_a_stop_in_the_middle_of_the_start_leaves_nothing() -> None:
     with place() as folder:
         product = Product(folder / "data")
@@ -107,7 +125,9 @@ def test_what_cannot_start_says_so_in_one_sentence() -> None:
         port = ("--data", str(folder / "data"), "--port", "0")
         assert_refused(command("up", *port, "--ready-file", str(folder / "no" / "r")), "ready-file", "cannot be")
         url = "postgresql://nobody@127.0.0.1:1/none"
-        secrets = {"SECRET_KEY": "x" * 50, "EVENFLOW_PEPPER": "x" * 50}
-        assert_refused(command("up", *port, DATABASE_URL=url, **secrets), "PostgreSQL cannot be reached")
+        assert_refused(command("up", *port, DATABASE_URL=url, **SECRETS), "PostgreSQL cannot be reached")
         assert_refused(command("up", *port, DATABASE_URL=url), "SECRET_KEY must be set together with DATABASE_URL")
         assert_refused(command("up", *port, EVENFLOW_HOT="perhaps"), "EVENFLOW_HOT must be 1 or 0")
+        assert_refused(command("up", *port, EVENFLOW_POSTGRES_BIN="/nowhere"), "/nowhere/postgres does not run")
+        assert_refused(command("cluster", DATABASE_URL=url, **SECRETS), "PostgreSQL cannot be reached")
+        assert_refused(command("setup", DATABASE_URL=url, **SECRETS), "PostgreSQL cannot be reached")
