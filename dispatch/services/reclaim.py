@@ -50,9 +50,9 @@ class SweepCounts:
     skipped: int = 0
 
     @property
-    def any(self) -> bool:
-        """Whether there was anything to do."""
-        return any(asdict(self).values())
+    def total(self) -> int:
+        """How many rows there were to do something about."""
+        return sum(asdict(self).values())
 
 
 def sweep(limit: int = 1000) -> SweepCounts:

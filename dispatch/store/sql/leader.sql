@@ -17,6 +17,14 @@ SELECT pg_terminate_backend(k.pid) AS ended, k.pid
                  AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
  WHERE l.pool_id = %(pool_id)s AND l.beat_at < now() - interval '3 seconds'
 
+-- name: depose_silent
+-- End the lock holder's backend when it has been idle for 10 s: a healthy holder shows itself every second.
+SELECT pg_terminate_backend(a.pid) AS ended, a.pid
+  FROM pg_locks k JOIN pg_stat_activity a ON a.pid = k.pid
+ WHERE k.locktype = 'advisory' AND k.granted AND k.classid = %(section)s::bigint::oid AND k.objid = %(number)s::bigint::oid
+   AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+   AND a.state = 'idle' AND a.state_change < now() - interval '10 seconds'
+
 -- name: active_pools
 -- Pools that need a leader.
 SELECT id, slug FROM pool WHERE archived_at IS NULL ORDER BY id

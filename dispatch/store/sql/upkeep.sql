@@ -58,7 +58,7 @@ DELETE FROM idempotency_key WHERE id IN (
 DELETE FROM settlement s WHERE NOT EXISTS (SELECT 1 FROM pool p WHERE p.id = s.pool_id AND p.archived_at IS NULL)
 
 -- name: end_pauses_pool
--- Pauses that ran out are taken off; everything waiting behind one counts as startable since its end.
+-- Pauses that ran out are taken off.
 WITH k AS (SELECT id, paused_until FROM pool WHERE paused AND paused_until <= now() ORDER BY id FOR NO KEY UPDATE)
 UPDATE pool x SET paused = false, paused_until = NULL, paused_at = NULL, paused_by = '', pause_reason = ''
   FROM k WHERE x.id = k.id RETURNING x.id

@@ -1,0 +1,98 @@
+"""The reconciler: every second it reclaims leases, folds counts, samples queues, and tidies up.
+
+Of several, one works and the others stand by. Each step is its own transaction; a step that fails is logged and tried
+again at its next turn, and never keeps the others from running.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dispatch.jobs.loops import DATABASE_ERRORS, RETRY_S, Pulse, Stop, reset_connection
+from dispatch.services import reclaim, singleton, upkeep
+
+TICK_S = 1.0
+BATCH = 1000
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Step:
+    """One step and how often it runs."""
+
+    name: str
+    every_s: float
+    act: Callable[[], object]
+    due: float = 0.0
+
+
+def steps() -> list[Step]:
+    """All steps, in order."""
+    return [
+        Step("reclaim", TICK_S, _reclaim),
+        Step("end pauses", TICK_S, upkeep.end_pauses),
+        Step("fold", TICK_S, upkeep.fold),
+        Step("sample", TICK_S, upkeep.sample),
+        Step("drop dead demand", 5 * TICK_S, upkeep.drop_dead_demand),
+        Step("close silent sessions", 30 * TICK_S, upkeep.close_silent_sessions),
+        Step("prune", 30 * TICK_S, upkeep.prune),
+        Step("check invariants", 60 * TICK_S, _check),
+    ]
+
+
+def _reclaim() -> None:
+    """Sweep until less than a whole batch is due, for a few seconds at most."""
+    started = time.monotonic()
+    while True:
+        counts = reclaim.sweep(BATCH)
+        if counts.total:
+            logger.info("reclaimed: %s", counts, extra={"action": "reclaimed"})
+        if counts.total < BATCH or time.monotonic() - started > 3 * TICK_S:
+            return
+
+
+def _check() -> None:
+    broken = upkeep.check_invariants()
+    if broken:
+        logger.error("invariants are broken: %s", broken, extra={"action": "invariants_broken"})
+
+
+def tick(plan: list[Step]) -> int:
+    """Run the steps that are due; how many failed. Raises nothing."""
+    failed = 0
+    for step in plan:
+        now = time.monotonic()
+        if now < step.due:
+            continue
+        step.due = now + step.every_s - 0.05  # a tick that comes a little early still counts
+        try:
+            step.act()
+        except Exception as error:
+            failed += 1
+            known = isinstance(error, DATABASE_ERRORS)
+            logger.warning("%s: %s", step.name, error, exc_info=not known, extra={"action": "step_failed"})
+            reset_connection()
+    return failed
+
+
+def run(stop: Stop) -> None:
+    """Reconcile until `stop` is set; survives any outage of the database."""
+    pulse, one, plan = Pulse("reconciler"), singleton.Singleton(), steps()
+    while not stop.is_set():
+        started = time.monotonic()
+        try:
+            working = one.acquire()
+            pulse.beat({"working": working})
+        except DATABASE_ERRORS as error:
+            logger.warning("the database is away: %s", error, extra={"action": "database_away"})
+            reset_connection()
+            stop.wait(RETRY_S)
+            continue
+        if working:
+            tick(plan)
+            stop.wait(max(0.0, TICK_S - (time.monotonic() - started)))
+    one.release()
+    pulse.end()
+    reset_connection()
