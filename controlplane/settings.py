@@ -88,6 +88,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
+                "dispatch.ui.context.installation",
             ],
         },
     }
@@ -153,6 +154,7 @@ STATIC_URL = "/static/"
 STATIC_ROOT = env.text("EVENFLOW_STATIC_ROOT") or None  # for a web server of your own; else served from the sources
 WHITENOISE_USE_FINDERS = True
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {"staticfiles": {"BACKEND": "dispatch.ui.storage.HashedStatic"}}
 
 _SELF = "'self'"
 CONTENT_SECURITY_POLICY = {
