@@ -40,6 +40,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django.forms",
     "django.contrib.postgres",
     "channels",
     "allauth",
@@ -90,6 +91,7 @@ TEMPLATES = [
                 "csp.context_processors.nonce",
                 "dispatch.ui.context.installation",
             ],
+            "libraries": {"console": "dispatch.ui.tags"},
         },
     }
 ]
@@ -113,6 +115,10 @@ ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_ADAPTER = "dispatch.ui.adapters.ClosedSignup"
+ACCOUNT_FORMS = {"login": "dispatch.ui.forms.SignIn", "change_password": "dispatch.ui.forms.ChangePassword"}
+ACCOUNT_SESSION_REMEMBER = True  # signed in for SESSION_COOKIE_AGE, also when the browser is closed
+ACCOUNT_LOGOUT_REDIRECT_URL = "/login"
+SESSION_COOKIE_AGE = 12 * 3600
 
 CHANNEL_LAYERS: dict[str, Any] = {"default": {"BACKEND": "dispatch.live.layer.NotifyLayer"}}
 if REDIS_URL := env.text("REDIS_URL"):

@@ -33,12 +33,11 @@ def slots(marks: Sequence[str], kinds: Iterable[str]) -> dict[str, str]:
 
 
 def share_bar(achieved: float, target: float, top: float) -> dict[str, str]:
-    """Bar, hatched difference and tick of a share bar whose scale ends at `top` (all shares 0..1)."""
-    low, high = sorted((achieved, target))
+    """Bar, hatched gap up to the target and tick of a share bar whose scale ends at `top` (all shares 0..1)."""
     return {
-        "bar": pct(100 * low / top),
-        "gap_x": pct(100 * low / top),
-        "gap_w": pct(100 * (high - low) / top),
+        "bar": pct(100 * achieved / top),
+        "gap_x": pct(100 * achieved / top),
+        "gap_w": pct(100 * (target - achieved) / top),
         "tick": pct(100 * target / top),
     }
 

@@ -44,8 +44,7 @@ def _class(row: Mapping[str, Any], colour: str, top: float) -> dict[str, Any]:
         "c": colour,
         "icon": "queued" if demand else "none",
         "tone": "" if demand else "idle",
-        "queued": words.count(row["queued"]) if demand or row["queued"] else words.MISSING,
-        "demand": "queued" if demand else "no demand",
+        "queued": f"{words.count(row['queued'])} queued" if demand or row["queued"] else "no demand",
         "oldest": words.age(row["oldest_age_s"]),
         "oldest.tone": tone,
         "oldest.icon": tone or "ok",
@@ -60,14 +59,8 @@ def _class(row: Mapping[str, Any], colour: str, top: float) -> dict[str, Any]:
         "demanded": not demand,
         "weight": words.weight(row["weight"]),
         "version": row["version"],
-        "limits": _limits(row["min"], row["max"]),
         **shapes.share_bar(achieved, target if demand else achieved, top),
     }
-
-
-def _limits(low: int | None, high: int | None) -> str:
-    parts = ([f"min {low}"] if low else []) + ([f"max {high}"] if high is not None else [])
-    return ", ".join(parts)
 
 
 def _tenant(row: Mapping[str, Any], most: int) -> dict[str, Any]:
