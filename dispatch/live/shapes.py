@@ -11,11 +11,11 @@ def pct(part: float) -> str:
     return f"{min(100.0, max(0.0, part)):.2f}%"
 
 
-def square(index: int, inset: float = 0) -> str:
-    """One slot of a row of slots as path data."""
-    x = index % PER_ROW * STEP + inset
-    y = index // PER_ROW * STEP + inset
-    side = SQUARE - 2 * inset
+def square(index: int) -> str:
+    """One slot of a row of slots as path data; its stroke rounds the corners."""
+    x = index % PER_ROW * STEP + 1
+    y = index // PER_ROW * STEP + 1
+    side = SQUARE - 2
     return f"M{x} {y}h{side}v{side}h-{side}z"
 
 
@@ -25,9 +25,7 @@ def slots(marks: Sequence[str], kinds: Iterable[str]) -> dict[str, str]:
     if len(drawn) > MOST:
         drawn = [drawn[index * len(drawn) // MOST] for index in range(MOST)]
     return {
-        kind: "".join(
-            square(index, 0.5 if kind in ("free", "gone") else 0) for index, mark in enumerate(drawn) if mark == kind
-        )
+        kind: "".join(square(index) for index, mark in enumerate(drawn) if mark == kind)
         for kind in kinds
     }
 

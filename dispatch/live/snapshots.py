@@ -23,7 +23,7 @@ class Entry:
     """The latest numbers of one audience."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    taken: float = 0.0  # monotonic seconds
+    taken: float = float("-inf")  # monotonic seconds
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -47,10 +47,11 @@ def get(caller: Caller, pool: str | None = None, fresh_s: float = FRESH_S) -> Ma
         return entry.numbers
 
 
-def forget() -> None:
-    """Drop everything held in memory."""
+def expire() -> None:
+    """Something was changed by this process: the next look reads anew."""
     with _guard:
-        _entries.clear()
+        for entry in _entries.values():
+            entry.taken = float("-inf")
 
 
 def _entry(key: Hashable) -> Entry:

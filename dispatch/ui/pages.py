@@ -6,7 +6,7 @@ refusals into pages of their own, `command` runs a POST and answers with a redir
 
 import functools
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, cast
 
 from django.contrib import messages
@@ -39,6 +39,7 @@ TABS = {"/": "Overview", "/queues": "Queues", "/dead": "Dead", "/workers": "Work
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+Told = tuple[str, dict[str, Any]]  #: the sentence for the toast, details for htmx
 
 
 def caller(request: HttpRequest) -> Caller:
@@ -48,6 +49,11 @@ def caller(request: HttpRequest) -> Caller:
         found = access.for_user(request.user)
         request._caller = found  # type: ignore[attr-defined]
     return cast(Caller, found)
+
+
+def numbers(request: HttpRequest) -> Mapping[str, Any]:
+    """The shared snapshot as this person may see it."""
+    return snapshots.get(caller(request))
 
 
 def page(view: View[P]) -> View[P]:
@@ -63,25 +69,28 @@ def page(view: View[P]) -> View[P]:
     return cast(View[P], require_safe(login_required(guarded)))
 
 
-def command(view: Callable[Concatenate[HttpRequest, P], str]) -> View[P]:
-    """A POST that returns the sentence for the toast; refusals become messages, never error pages."""
+def command(view: Callable[Concatenate[HttpRequest, P], Told]) -> View[P]:
+    """A POST that returns the sentence for the toast and details for htmx; refusals become messages, never pages."""
 
     @functools.wraps(view)
     def answered(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         try:
-            text, refusal = view(request, *args, **kwargs), None
+            text, detail = view(request, *args, **kwargs)
         except errors.EvenflowError as error:
-            text, refusal = error.detail, error
-        return told(request, text, refusal)
+            return told(request, error.detail, {}, error)
+        snapshots.expire()
+        return told(request, text, detail)
 
     return cast(View[P], require_POST(login_required(answered)))
 
 
-def told(request: HttpRequest, text: str, refusal: errors.EvenflowError | None) -> HttpResponse:
+def told(
+    request: HttpRequest, text: str, extra: dict[str, Any], refusal: errors.EvenflowError | None = None
+) -> HttpResponse:
     """The answer to a command: an event for htmx, else a redirect with a message."""
     if request.headers.get("HX-Request"):
         response = HttpResponse(status=refusal.status if refusal else 204)
-        detail: dict[str, Any] = {"text": text}
+        detail: dict[str, Any] = {"text": text, **extra}
         if refusal:
             detail |= {"slug": refusal.slug, "errors": getattr(refusal, "errors", [])}
             detail |= {"current": refusal.extra.get("current")}
@@ -97,10 +106,9 @@ def show(
 ) -> HttpResponse:
     """Render a page inside the frame; with a topic its cells come from the shared snapshot and stay live."""
     person = caller(request)
-    numbers = snapshots.get(person)
     frame = {
         "topic": topic or "chrome",
-        "cells": cells.cells(topic or "chrome", numbers),
+        "cells": cells.cells(topic or "chrome", numbers(request)),
         "may_operate": "operate" in person.scopes,
         "caller": person,
         **frame_links(request.path),

@@ -6,6 +6,7 @@ draws the icon that a cell names; `{% icon "pause" %}` draws a fixed one. `p` is
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from django import template
@@ -80,6 +81,24 @@ def initials(user: Any) -> str:
     return letters.upper()
 
 
+@register.filter
+def cell(cells: Mapping[str, Any], key: str) -> Any:
+    """A cell whose name has a dot in it."""
+    return cells.get(key)
+
+
+@register.filter
+def moment(value: Any) -> SafeString | str:
+    """A time: the clock today, else with its day; machine-readable in full."""
+    found = words.moment(value)
+    if found is None:
+        return words.MISSING
+    shown = f"{found:%H:%M:%S}" if found.date() == datetime.now(UTC).date() else f"{found:%d %b %H:%M}"
+    return format_html('<time datetime="{}" title="{}">{}</time>', found.isoformat(), words.stamp(found), shown)
+
+
+register.filter("words", lambda name: str(name).replace("_", " "))
+register.filter("decimal", words.decimal)
 register.filter("age", words.age)
 register.filter("clock", words.clock)
 register.filter("stamp", words.stamp)

@@ -1,6 +1,7 @@
 // Entry point of every page behind the sign-in.
 import "./edit.js";
 import "./toasts.js";
+import "./rows.js";
 import { Live } from "./live.js";
 import { listen } from "./keys.js";
 

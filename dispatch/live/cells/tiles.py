@@ -7,7 +7,7 @@ from dispatch.live import shapes, words
 from dispatch.live.cells import levels, palette
 
 LEADER_SILENT_S = 5.0
-TROUBLE = {"lost": "breach", "late": "watch", "stalled": "watch", "draining": "idle", "paused": "idle"}
+TROUBLE = {"lost": "breach", "stale": "breach", "late": "watch", "stalled": "watch", "draining": "idle", "paused": "idle"}
 
 
 def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _fleet(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "t.live": words.count(totals["workers_live"]),
         "t.workers": f"live of {words.count(totals['workers'])}",
-        "t.trouble": " · ".join(trouble) or ("all well" if workers else "none registered"),
+        "t.trouble": " · ".join(trouble[:2]) or ("all well" if workers else "none registered"),
         **{f"t.fleet.{kind}": path for kind, path in squares.items()},
     }
 
@@ -150,5 +150,5 @@ def _squares(marks: list[str]) -> dict[str, str]:
         marks = [marks[(index + 1) * len(marks) // most - 1] for index in range(most)]
     paths = dict.fromkeys(("ok", "idle", "watch", "breach"), "")
     for index, mark in enumerate(marks):
-        paths[mark] += f"M{index % 13 * 10.2:.1f} {index // 13 * 10}h8v8h-8z"
+        paths[mark] += f"M{index % 13 * 10 + 1} {index // 13 * 10 + 1}h6v6h-6z"
     return paths

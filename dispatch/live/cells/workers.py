@@ -9,6 +9,7 @@ from dispatch.live.cells import palette
 TOP = 8  #: rows on the Overview
 STATES = {
     "lost": ("lost", "breach"),
+    "stale": ("lost", "breach"),
     "stalled": ("stalled", "watch"),
     "late": ("watch", "watch"),
     "quarantined": ("held", "idle"),
@@ -16,6 +17,7 @@ STATES = {
     "draining": ("draining", "idle"),
     "live": ("ok", "ok"),
     "idle": ("ok", "ok"),
+    "gone": ("none", "idle"),
 }
 ORDER = {state: place for place, state in enumerate(STATES)}
 
@@ -54,6 +56,7 @@ def _worker(row: Mapping[str, Any], colours: Mapping[str, str]) -> dict[str, Any
         "tone": tone,
         "busy": f"{words.count(row['running'])} of {words.count(row['slots'])}",
         "caps": ", ".join(row["capabilities"]) or words.MISSING,
+        "rows": 20 if len(marks) > shapes.PER_ROW else 9,
         **{f"s{kind}": path for kind, path in paths.items()},
         **_lease(row, leases[0] if leases else None),
         **_progress(leases),

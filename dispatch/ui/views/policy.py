@@ -9,7 +9,7 @@ from dispatch.ui import pages
 
 
 @pages.command
-def weight(request: HttpRequest, kind: str, slug: str) -> str:
+def weight(request: HttpRequest, kind: str, slug: str) -> pages.Told:
     """Save one weight; the version is the one the operator saw when typing."""
     if kind not in ("class", "tenant"):
         raise Http404
@@ -20,4 +20,5 @@ def weight(request: HttpRequest, kind: str, slug: str) -> str:
         raise errors.Invalid(("weight", "Type a number: 0, or 0.001 to 1000.")) from None
     reason = request.POST.get("reason", "")
     saved = policy.patch(pages.caller(request), kind, slug, version, {"weight": value}, reason)
-    return f"Weight of {kind} {slug} is now {words.weight(saved['weight'])}"
+    now = words.weight(saved["weight"])
+    return f"Weight of {kind} {slug} is now {now}", {"saved": {"weight": now, "version": saved["version"]}}
