@@ -24,10 +24,7 @@ def slots(marks: Sequence[str], kinds: Iterable[str]) -> dict[str, str]:
     drawn = list(marks)
     if len(drawn) > MOST:
         drawn = [drawn[index * len(drawn) // MOST] for index in range(MOST)]
-    return {
-        kind: "".join(square(index) for index, mark in enumerate(drawn) if mark == kind)
-        for kind in kinds
-    }
+    return {kind: "".join(square(index) for index, mark in enumerate(drawn) if mark == kind) for kind in kinds}
 
 
 def share_bar(achieved: float, target: float, top: float) -> dict[str, str]:

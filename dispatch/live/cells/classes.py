@@ -49,7 +49,9 @@ def _class(row: Mapping[str, Any], colour: str, top: float) -> dict[str, Any]:
         "oldest.tone": tone,
         "oldest.icon": tone or "ok",
         "oldest.calm": not tone,
-        "slo": f"of {words.limit(row['slo_queue_s'])}" if row["slo_queue_s"] and row["oldest_age_s"] is not None else "",
+        "slo": f"of {words.limit(row['slo_queue_s'])}"
+        if row["slo_queue_s"] and row["oldest_age_s"] is not None
+        else "",
         "running": words.count(row["running"]),
         "rate": words.decimal(row["dispatched_per_s"]),
         "target": words.percent(row["share_target"]) if demand else words.MISSING,

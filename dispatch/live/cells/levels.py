@@ -9,7 +9,7 @@ def used(age_s: float | None, slo_s: float | None) -> float | None:
 
 
 def tone(part: float | None) -> str:
-    """"", "watch" or "breach"."""
+    """ "", "watch" or "breach"."""
     if part is None or part < CLOSE:
         return ""
     return "watch" if part <= 1 else "breach"
@@ -22,6 +22,8 @@ def health(age_s: float | None, slo_s: float | None, demand: bool = True) -> tup
     part = used(age_s, slo_s)
     if part is None:
         return ("queued", "", "no SLO")
-    return {"": ("ok", "ok", "inside"), "watch": ("watch", "watch", "close"), "breach": ("breach", "breach", "past SLO")}[
-        tone(part)
-    ]
+    return {
+        "": ("ok", "ok", "inside"),
+        "watch": ("watch", "watch", "close"),
+        "breach": ("breach", "breach", "past SLO"),
+    }[tone(part)]

@@ -39,7 +39,15 @@ def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cell(queue: Mapping[str, Any] | None, slo_s: float | None) -> dict[str, Any]:
     if queue is None:
-        return {"age": words.MISSING, "text": "no demand", "tone": "", "calm": True, "icon": "ok", "bar": "0%", "quiet": True}
+        return {
+            "age": words.MISSING,
+            "text": "no demand",
+            "tone": "",
+            "calm": True,
+            "icon": "ok",
+            "bar": "0%",
+            "quiet": True,
+        }
     part = levels.used(queue["oldest_age_s"], slo_s)
     tone = levels.tone(part)
     waiting = f"{words.count(queue['queued'])} queued, {words.count(queue['running'])} run"

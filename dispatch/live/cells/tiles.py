@@ -7,7 +7,14 @@ from dispatch.live import shapes, words
 from dispatch.live.cells import levels, palette
 
 LEADER_SILENT_S = 5.0
-TROUBLE = {"lost": "breach", "stale": "breach", "late": "watch", "stalled": "watch", "draining": "idle", "paused": "idle"}
+TROUBLE = {
+    "lost": "breach",
+    "stale": "breach",
+    "late": "watch",
+    "stalled": "watch",
+    "draining": "idle",
+    "paused": "idle",
+}
 
 
 def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +56,9 @@ def answer(snapshot: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return ("ok", "ok", "Nobody is starving", _calm(totals))
 
 
-def _starving(past: list[tuple[float, Mapping[str, Any], float]], totals: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def _starving(
+    past: list[tuple[float, Mapping[str, Any], float]], totals: Mapping[str, Any]
+) -> tuple[str, str, str, str]:
     _, queue, slo = past[0]
     first = f"{name(queue)} has waited {words.age(queue['oldest_age_s'])}"
     text = f"One queue is starving: {first}" if len(past) == 1 else f"{len(past)} queues are starving: {first}"
@@ -128,7 +137,9 @@ def _capacity(snapshot: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fleet(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     totals, workers = snapshot["totals"], snapshot["workers"]
-    marks = sorted((TROUBLE.get(worker["state"], "ok") for worker in workers), key=["ok", "idle", "watch", "breach"].index)
+    marks = sorted(
+        (TROUBLE.get(worker["state"], "ok") for worker in workers), key=["ok", "idle", "watch", "breach"].index
+    )
     squares = _squares(marks)
     trouble = [
         f"{words.count(number)} {word}"
