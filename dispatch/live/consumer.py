@@ -16,7 +16,7 @@ from django.conf import settings
 from django.contrib.auth import get_user
 
 from dispatch import errors
-from dispatch.live import cells, hub
+from dispatch.live import cells, hub, listening
 from dispatch.models import User
 from dispatch.services import access
 from dispatch.services.messages import Caller
@@ -65,6 +65,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self._join(caller, topic)
 
     async def _join(self, caller: Caller, topic: str) -> None:
+        listening.ensure()
         try:
             self.stream = await hub.current().join(self, caller, topic)
         except errors.EvenflowError:

@@ -1,7 +1,7 @@
 """The hub of one web process: turns the shared snapshots into numbered changes for every subscribed socket.
 
-One task per audience and topic's pool asks for a snapshot at most once a second, sooner (debounced) after a hint, and
-only while somebody watches. The changes are made and written as JSON once, then handed to all viewers.
+One task per audience and topic asks for a snapshot once a second, sooner after a hint (debounced, and never more often
+than every GAP_S), and only while somebody watches. The changes are made and written as JSON once, then handed to all viewers.
 A viewer gets everything first (`full`), later only what changed; each message is numbered, a viewer that finds a gap
 asks for everything again. Every second brings a message, be it an empty one, so that silence means a dead connection.
 """
@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 TICK_S = 1.0  #: seconds between snapshots
 DEBOUNCE_S = 0.25  #: a burst of hints counts as one
+GAP_S = 0.7  #: between two snapshots, however many hints come
 SHARED_S = 0.5  #: on a tick, numbers another stream has just read will do
 
 
@@ -80,7 +81,7 @@ class Hub:
 
     async def _run(self, key: Hashable, stream: Stream) -> None:
         while stream.viewers:
-            hinted = await _pause(stream.wake)
+            hinted = await _pause(stream)
             try:
                 changed = await refresh(stream, DEBOUNCE_S / 2 if hinted else SHARED_S)
             except Exception:  # one failed look never ends the stream; viewers see their numbers grow stale
@@ -98,14 +99,15 @@ class Hub:
             self.streams.pop(key, None)
 
 
-async def _pause(wake: asyncio.Event) -> bool:
-    """Wait a second, or the debounce time after the first hint (then True)."""
+async def _pause(stream: Stream) -> bool:
+    """Wait a second, or after the first hint (then True) as long as a burst and the gap take."""
+    started = time.monotonic()
     try:
-        await asyncio.wait_for(wake.wait(), TICK_S)
+        await asyncio.wait_for(stream.wake.wait(), TICK_S)
     except TimeoutError:
         return False
-    await asyncio.sleep(DEBOUNCE_S)
-    wake.clear()
+    await asyncio.sleep(max(DEBOUNCE_S, GAP_S - (time.monotonic() - started)))
+    stream.wake.clear()
     return True
 
 
@@ -118,7 +120,7 @@ async def refresh(stream: Stream, fresh_s: float = SHARED_S) -> Cells:
     """Read the numbers anew unless they are younger than `fresh_s`; what changed."""
     fresh = await _read(stream.caller, stream.topic, fresh_s)
     changed = cells.changes(stream.cells, fresh)
-    stream.cells, stream.at = fresh, int(fresh["at"] or 0)  # type: ignore[arg-type]
+    stream.cells, stream.at = fresh, int(fresh["at"] or 0)
     return changed
 
 

@@ -4,12 +4,13 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from dispatch import errors
 from dispatch.live import cells, hub, snapshots
+from dispatch.models import User
 from dispatch.services import access
 
 
 def poll(request: HttpRequest, topic: str) -> HttpResponse:
     """All cells of a topic; 401 when signed out, 404 for an unknown topic."""
-    if not request.user.is_authenticated:
+    if not isinstance(request.user, User):
         return JsonResponse({}, status=401)
     if topic not in cells.PARTS:
         return JsonResponse({}, status=404)

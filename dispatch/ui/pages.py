@@ -19,6 +19,7 @@ from django_htmx.http import trigger_client_event
 
 from dispatch import errors
 from dispatch.live import cells, snapshots
+from dispatch.models import User
 from dispatch.services import access
 from dispatch.services.messages import Caller
 
@@ -46,7 +47,7 @@ def caller(request: HttpRequest) -> Caller:
     """The signed-in person as the services know them."""
     found = getattr(request, "_caller", None)
     if found is None:
-        found = access.for_user(request.user)
+        found = access.for_user(cast(User, request.user))
         request._caller = found  # type: ignore[attr-defined]
     return cast(Caller, found)
 
@@ -101,9 +102,7 @@ def told(
     return redirect(back if safe else "/")
 
 
-def show(
-    request: HttpRequest, template: str, topic: str | None = None, status: int = 200, **context: Any
-) -> HttpResponse:
+def show(request: HttpRequest, template: str, topic: str | None = None, **context: Any) -> HttpResponse:
     """Render a page inside the frame; with a topic its cells come from the shared snapshot and stay live."""
     person = caller(request)
     frame = {
@@ -113,7 +112,7 @@ def show(
         "caller": person,
         **frame_links(request.path),
     }
-    return render(request, template, frame | context, status=status)
+    return render(request, template, frame | context)
 
 
 def frame_links(path: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Template tags that tie an element to a cell of the live map (dispatch/live/cells).
 
-`{% k p "queued" %}` shows a cell as text; `{% b p "width:bar;hidden:idle" %}` makes attributes of cells; `{% ico p "icon" %}`
-draws the icon that a cell names; `{% icon "pause" %}` draws a fixed one. `p` is the prefix of a row, with `{id}` in a
-`<template>` that the browser clones. The browser finds the same keys in `data-k` and `data-b` and keeps them up to date.
+`{% k p "queued" %}` shows a cell as text; `{% b p "width:bar;hidden:idle" %}` makes attributes of cells;
+`{% ico p "icon" %}` draws the icon that a cell names; `{% icon "pause" %}` draws a fixed one. `p` is the prefix of a
+row, with `{id}` in a `<template>` that the browser clones. The browser finds the same keys in `data-k` and `data-b` and
+keeps them up to date.
 """
 
 from collections.abc import Mapping
@@ -77,7 +78,7 @@ def ico(context: Context, prefix: str, name: str) -> SafeString:
 def initials(user: Any) -> str:
     """Two letters for the avatar, from the name or the e-mail address."""
     source = (user.name or user.email.split("@")[0]).replace(".", " ").replace("-", " ").split()
-    letters = source[0][:1] + (source[-1][:1] if len(source) > 1 else source[0][1:2])
+    letters: str = source[0][:1] + (source[-1][:1] if len(source) > 1 else source[0][1:2])
     return letters.upper()
 
 

@@ -50,7 +50,7 @@ def answer(snapshot: Mapping[str, Any]) -> tuple[str, str, str, str]:
     if past:
         return _starving(past, totals)
     if (close := waits(snapshot)) and close[0][0] >= levels.CLOSE:
-        part, queue, slo = close[0]
+        _, queue, slo = close[0]
         text = f"Nobody is starving, but {name(queue)} comes close"
         return ("watch", "watch", text, f"{words.age(queue['oldest_age_s'])} of its SLO of {words.limit(slo)}.")
     return ("ok", "ok", "Nobody is starving", _calm(totals))

@@ -1,5 +1,7 @@
 """`/dead`: dead letters, newest first, with requeue."""
 
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 
 from dispatch.live.cells import tasks as rows
@@ -16,7 +18,7 @@ def dead(request: HttpRequest) -> HttpResponse:
     page = tasks.list_tasks(pages.caller(request), filters, PAGE, request.GET.get("after") or None)
     query = request.GET.copy()
     query["after"] = page.next_cursor or ""
-    context = {
+    context: dict[str, Any] = {
         "rows": rows.rows(page.items, colours(request)),
         "narrow": narrow,
         "older": f"/dead?{query.urlencode()}" if page.next_cursor else "",

@@ -9,7 +9,8 @@ from django.shortcuts import redirect
 
 from dispatch import errors
 from dispatch.live import words
-from dispatch.live.cells import palette, tasks as rows
+from dispatch.live.cells import palette
+from dispatch.live.cells import tasks as rows
 from dispatch.services import cancel as cancelling
 from dispatch.services import requeue as requeueing
 from dispatch.services import tasks
@@ -41,7 +42,7 @@ def task_list(request: HttpRequest) -> HttpResponse:
     except errors.Invalid as error:
         problem = error.detail
     items = page.items if page else []
-    context = {
+    context: dict[str, Any] = {
         "search": text,
         "filters": [(name, value, link(without(filters, name))) for name, value in filters.items()],
         "tabs_state": tabs(filters),
