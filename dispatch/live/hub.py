@@ -1,9 +1,9 @@
 """The hub of one web process: turns the shared snapshots into numbered changes for every subscribed socket.
 
 One task per audience and topic asks for a snapshot once a second, sooner after a hint (debounced, and never more often
-than every GAP_S), and only while somebody watches. The changes are made and written as JSON once, then handed to all viewers.
-A viewer gets everything first (`full`), later only what changed; each message is numbered, a viewer that finds a gap
-asks for everything again. Every second brings a message, be it an empty one, so that silence means a dead connection.
+than every GAP_S), and only while somebody watches. The changes are made and written as JSON once, then handed to all
+viewers. A viewer gets everything first (`full`), later only what changed; each message is numbered, a viewer that finds
+a gap asks for everything again. Every second brings a message, be it an empty one: silence means a dead connection.
 """
 
 import asyncio

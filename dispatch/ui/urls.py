@@ -8,7 +8,7 @@ from django.urls.resolvers import URLPattern, URLResolver
 
 from dispatch.live import views as live
 from dispatch.ui.views import audit, dead, overview, policy, queues, system, tasks, workers
-from dispatch.ui.views.account import ChangePassword
+from dispatch.ui.views.account import ChangePassword, SignOut
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("account/", include("allauth.account.urls")),
@@ -26,6 +26,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("policy/<slug:kind>/<str:slug>/weight", policy.weight, name="weight"),
     path("live/<slug:topic>.json", live.poll, name="poll"),
     path("login", account.login, name="account_login"),
-    path("logout", account.logout, name="account_logout"),
+    path("logout", SignOut.as_view(), name="account_logout"),
     path("account/password", ChangePassword.as_view(), name="account_change_password"),
 ]

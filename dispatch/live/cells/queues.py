@@ -9,13 +9,13 @@ from dispatch.live.cells import levels, palette
 
 def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """Grid cells `g.<class>.<tenant>.…`, margins, and one row per queue with work."""
-    classes, tenants = snapshot["classes"], snapshot["tenants"]
+    classes, tenants, totals = snapshot["classes"], snapshot["tenants"], snapshot["totals"]
     slo = {row["slug"]: row["slo_queue_s"] for row in classes}
     found: dict[str, Any] = {
         "grid.classes": [row["slug"] for row in classes],
         "grid.tenants": [row["slug"] for row in tenants],
         "grid.none": not (classes and tenants),
-        "q.sum": f"{words.count(snapshot['totals']['queued'])} queued, {words.count(snapshot['totals']['running'])} running",
+        "q.sum": f"{words.count(totals['queued'])} queued, {words.count(totals['running'])} running",
     }
     grid = {(row["class"], row["tenant"]): row for row in snapshot["grid"]}
     colours = palette.palette(slo)

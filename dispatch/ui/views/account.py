@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from allauth.account.views import PasswordChangeView
+from allauth.account.views import LogoutView, PasswordChangeView
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.http import HttpResponse
 
@@ -25,3 +27,17 @@ class ChangePassword(LoginRequiredMixin, PasswordChangeView):
         """The frame around the form."""
         context: dict[str, Any] = super().get_context_data(**kwargs)
         return context | pages.frame_links(self.request.path)
+
+
+class SignOut(LogoutView):
+    """`/logout`: a question on GET; the person's open sockets of this session close with it."""
+
+    template_name = "account/logout.html"
+
+    def logout(self) -> None:
+        """Sign out and tell the sockets, here and in other processes."""
+        user, session = self.request.user.pk, self.request.session.session_key
+        super().logout()
+        layer = get_channel_layer()
+        if user and layer is not None:
+            async_to_sync(layer.group_send)(f"person.{user}", {"type": "person.left", "session": session})
