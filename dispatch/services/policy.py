@@ -20,6 +20,7 @@ from dispatch.services.messages import Caller, Page
 from dispatch.store import db
 from dispatch.store import policy as store
 
+DEFAULT_POOL = "default"
 KINDS = tuple(validate.FIELDS)
 READERS = ("read", "submit", "work")
 PAUSE = ("paused_at", "paused_until", "paused_by", "pause_reason")
@@ -67,9 +68,10 @@ def get(caller: Caller, kind: str, slug: str) -> dict[str, Any]:
 
 def list_(caller: Caller, kind: str, limit: int = 100, cursor: str | None = None) -> Page:
     """Objects of one kind in the order of their names."""
+    _kind(kind)
     _read(caller)
     limit = paging.check_limit(limit)
-    after = paging.decode(_kind(kind), cursor)[0] if cursor else ""
+    after = paging.decode(kind, cursor)[0] if cursor else ""
     ids = access.visible_tenants(caller) if kind == "tenant" else None
     pool_id = caller.pool_id if kind in {"pool", "class"} else None
     found = [show(kind, row) for row in store.page(kind, after, limit + 1, ids, pool_id)]
@@ -84,7 +86,7 @@ def create(caller: Caller, kind: str, slug: str, fields: Mapping[str, Any], reas
         del values["slug"]
         _reason(reason, needed=False)
         if kind == "class":
-            values["pool"] = _pool(caller, values.get("pool", "default"))
+            values["pool"] = _pool(caller, values.get("pool", DEFAULT_POOL))
         _pausing(caller, values, reason)
         with store.history(actor=caller.name, reason=reason, request_id=caller.request_id):
             row = store.insert(kind, slug, values)
@@ -121,6 +123,31 @@ def patch(
         audit.record(caller, f"patch_{kind}", kind, slug, before, after, reason, _tenant(kind, row))
         _hint(kind, row)
     return after | {"warnings": warnings}
+
+
+def delete(caller: Caller, kind: str, slug: str, reason: str = "") -> None:
+    """Take an object away (scope `operate`). Conflict, with numbers, while tasks wait or run under it.
+
+    It is archived: gone for everybody, its tasks and history stay readable, and making the name again revives it.
+    Keys bound to it are revoked.
+    """
+    with audit.refusals(caller, f"delete_{_kind(kind)}", kind, slug), db.atomic():
+        access.require(caller, "operate")
+        row = _find(caller, kind, slug, lock=True)
+        access.require_everywhere(caller, "operate")
+        _reason(reason, needed=False)
+        if kind == "pool" and slug == DEFAULT_POOL:
+            raise Conflict("The pool default always exists.")
+        left = db.rows("policy_live_work", {"kind": kind, "id": row.pk, "slug": slug})[0]
+        if any(left.values()):
+            numbers = ", ".join(f"{count} {name}" for name, count in left.items() if count)
+            raise Conflict(f"The {kind} {slug} is in use: {numbers}.", **left)
+        with store.history(actor=caller.name, reason=reason, request_id=caller.request_id):
+            store.archive(kind, row.pk)
+        db.execute("policy_revoke_keys", {"kind": kind, "id": row.pk})
+        audit.record(caller, f"delete_{kind}", kind, slug, show(kind, row), None, reason, _tenant(kind, row))
+        _hint(kind, row)
+    access.forget_keys()
 
 
 def _checked(kind: str, values: Mapping[str, Any], current: Mapping[str, Any] | None = None) -> dict[str, Any]:

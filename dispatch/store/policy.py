@@ -86,6 +86,17 @@ def insert(kind: str, slug: str, values: Mapping[str, Any]) -> Row | None:
     return find(kind, slug)
 
 
+def archive(kind: str, pk: int) -> None:
+    """Take an object away; what it reserved is free at once. A capability, which nothing refers to, is deleted."""
+    manager: models.Manager[Any] = MODELS[kind]._default_manager
+    if kind == "capability":
+        manager.filter(pk=pk).delete()
+        return
+    reserved: Mapping[str, Mapping[str, Any]] = {"class": {"min": 0, "lend": None}, "tenant": {"nominal": 0}}
+    free = reserved.get(kind, {})
+    manager.filter(pk=pk).update(**free, archived_at=Now(), updated_at=Now(), version=F("version") + 1)
+
+
 def update(kind: str, pk: int, version: int, changes: Mapping[str, Any]) -> bool:
     """Change one object if it still has this version; False when somebody else was first."""
     manager: models.Manager[Any] = MODELS[kind]._default_manager
