@@ -3,12 +3,14 @@
 What an operator changes while the product runs lives in the database, not here.
 """
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from django.utils.log import CallbackFilter
 
 from controlplane import env
+from dispatch.conf import Limits
 from dispatch.store import embedded
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -18,6 +20,11 @@ DEBUG = False
 SECRET_KEY = env.secret("SECRET_KEY", DATA_DIR, needed=bool(DATABASE_URL))
 EVENFLOW_PEPPER = env.secret("EVENFLOW_PEPPER", DATA_DIR, needed=bool(DATABASE_URL))
 EVENFLOW_HOT = env.flag("EVENFLOW_HOT", True)
+EVENFLOW_PULSE = True  # web processes register themselves and beat; tests turn it off
+EVENFLOW_LIMITS = Limits(
+    **{name: env.number(f"EVENFLOW_MAX_{name.upper()}", default, 1) for name, default in asdict(Limits()).items()}
+)
+DATA_UPLOAD_MAX_MEMORY_SIZE = EVENFLOW_LIMITS.body_bytes
 EVENFLOW_METRICS_OPEN = env.flag("EVENFLOW_METRICS_OPEN")
 EVENFLOW_MAX_LANES = env.number("EVENFLOW_MAX_LANES", 5000, 1, 1_000_000)  # with queued work, per tenant and pool
 EVENFLOW_INSTALLATION = env.text("EVENFLOW_INSTALLATION", "Evenflow")
@@ -40,7 +47,6 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    "django.forms",
     "django.contrib.postgres",
     "channels",
     "allauth",
@@ -56,6 +62,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "dispatch.api.problems.problems_only",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -89,9 +96,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
-                "dispatch.ui.context.installation",
             ],
-            "libraries": {"console": "dispatch.ui.tags"},
         },
     }
 ]
@@ -115,10 +120,6 @@ ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_ADAPTER = "dispatch.ui.adapters.ClosedSignup"
-ACCOUNT_FORMS = {"login": "dispatch.ui.forms.SignIn", "change_password": "dispatch.ui.forms.ChangePassword"}
-ACCOUNT_SESSION_REMEMBER = True  # signed in for SESSION_COOKIE_AGE, also when the browser is closed
-ACCOUNT_LOGOUT_REDIRECT_URL = "/login"
-SESSION_COOKIE_AGE = 12 * 3600
 
 CHANNEL_LAYERS: dict[str, Any] = {"default": {"BACKEND": "dispatch.live.layer.NotifyLayer"}}
 if REDIS_URL := env.text("REDIS_URL"):
@@ -160,7 +161,6 @@ STATIC_URL = "/static/"
 STATIC_ROOT = env.text("EVENFLOW_STATIC_ROOT") or None  # for a web server of your own; else served from the sources
 WHITENOISE_USE_FINDERS = True
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STORAGES = {"staticfiles": {"BACKEND": "dispatch.ui.storage.HashedStatic"}}
 
 _SELF = "'self'"
 CONTENT_SECURITY_POLICY = {
