@@ -7,5 +7,5 @@ from controlplane import health
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
-    path("", include("dispatch.ui.urls")),
+    path("", include("dispatch.api.urls")),
 ]

@@ -1,0 +1,30 @@
+"""The API below /api/v1/; whatever is not there is a problem document, not a page."""
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import path, re_path
+
+from dispatch.api import problems, routes_agents, routes_operations, routes_policy, routes_tasks
+from dispatch.api.app import Api, Bearer, StrictParser
+from dispatch.errors import NotFound
+
+api = Api(
+    title="Evenflow",
+    version="1",
+    description="Fair-share dispatch for fleets of autonomous agents.",
+    urls_namespace="api",
+    auth=Bearer(),
+    parser=StrictParser(),
+    docs_url=None,
+)
+for routes in (routes_tasks, routes_agents, routes_policy, routes_operations):
+    api.add_router("", routes.router)
+
+
+def missing(request: HttpRequest) -> HttpResponse:
+    """Every address below /api/ that is no route."""
+    return problems.response(problems.problem(NotFound("There is no such address.")))
+
+
+missing.csrf_exempt = True  # type: ignore[attr-defined]  # answers 404 to every method
+
+urlpatterns = [path("api/v1/", api.urls), re_path(r"^api(?:/.*)?$", missing)]
