@@ -192,6 +192,12 @@ def _park(
     db.hint(events.POOL, {session["pool_id"] for session in held_sessions})
 
 
+def offered(session_ids: Iterable[int]) -> list[int]:
+    """Which of these sessions have offers waiting: for the poll behind the notifications."""
+    ids = sessions.known(session_ids)
+    return [row[0] for row in db.tuples("offered_sessions", {"session_ids": ids})] if ids else []
+
+
 def unpark(demand_ids: Iterable[int]) -> None:
     """Take parked claims back: answered, waited out or disconnected."""
     ids = sessions.known(demand_ids)

@@ -97,3 +97,7 @@ SELECT w.draining, s.slots, s.pool_id,
   FROM worker_session s JOIN worker w ON w.id = s.worker_id JOIN pool p ON p.id = s.pool_id
   JOIN capset have ON have.id = s.capset_id
  WHERE s.id = %(session_id)s AND s.closed_at IS NULL
+
+-- name: offered_sessions
+-- Which of these waiting sessions have offers that nobody has picked up: the poll behind the notifications.
+SELECT DISTINCT session_id FROM lease WHERE session_id = ANY(%(session_ids)s::bigint[]) AND delivered_at IS NULL

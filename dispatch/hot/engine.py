@@ -1,0 +1,173 @@
+"""The services behind the hot plane: one batcher per verb, and the claims that wait.
+
+Everything here runs in the event loop; the services run in the batchers' threads. `Engine.start()` is called with the
+first request (daphne has no lifespan): it begins to listen, to poll and to tick the pulse.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from dispatch import events
+from dispatch.api import schemas_agents as agents
+from dispatch.api import webpulse, wire
+from dispatch.api.problems import Answer
+from dispatch.errors import EvenflowError
+from dispatch.hot.batcher import Batcher
+from dispatch.hot.parking import Parking
+from dispatch.services import access, claim, finish, heartbeat
+from dispatch.services import messages as m
+from dispatch.store import listen
+
+log = logging.getLogger("evenflow.hot")
+
+POLL_S = 1.0  # the poll behind the notifications
+LOOK_S = 10.0  # a parked claim looks for itself: its demand may be gone (offer not picked up, database restarted)
+CLIENT_GONE = "the client hung up before it got the lease"
+
+Job = Callable[[], Any]
+T = TypeVar("T")
+
+
+class Gone(Exception):
+    """The client hung up."""
+
+
+class Client:
+    """The connection of one call: `gone` is set when the client hangs up."""
+
+    def __init__(self) -> None:
+        self.gone = asyncio.Event()
+
+
+def each(call: Callable[[Any], T]) -> Callable[[list[Any]], Sequence[T | Exception]]:
+    """A batch function out of a single one: every item stands for itself."""
+
+    def run(items: list[Any]) -> Sequence[T | Exception]:
+        results: list[T | Exception] = []
+        for item in items:
+            try:
+                results.append(call(item))
+            except EvenflowError as error:
+                results.append(error)
+        return results
+
+    return run
+
+
+class Engine:
+    """What a web process needs to serve agents. `listens` False: no notifications and no poll (short tests)."""
+
+    def __init__(self, *, listens: bool = True) -> None:
+        self._listens = listens
+        self.claim: Batcher[m.ClaimRequest, m.ClaimAnswer] = Batcher("claim", claim.claim_many)
+        self.heartbeat: Batcher[m.HeartbeatRequest, m.HeartbeatAnswer] = Batcher(
+            "heartbeat", heartbeat.heartbeat_many, most=128
+        )
+        self.finish: Batcher[m.Finish, m.Finished] = Batcher("finish", finish.finish_many, bound=16_384)
+        self.submit: Batcher[Job, Answer] = Batcher("submit", each(lambda job: job()), most=16, bound=512)
+        self.job: Batcher[Job, Any] = Batcher("job", each(lambda job: job()), most=64)
+        self.unpark: Batcher[int, None] = Batcher("unpark", _unpark, most=1024, bound=65_536)
+        self.parking = Parking()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    # Life
+
+    def start(self) -> None:
+        """Begin the background work in the running loop; once is enough."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop and self._listens:
+            self._loop = loop
+            webpulse.current.start()
+            listener = listen.AsyncListener({events.SESSION: self._hear}, self.parking.wake_all, name="hot")
+            self._tasks = [loop.create_task(listener.run()), loop.create_task(self._poll())]
+
+    async def stop(self) -> None:
+        """Let parked claims answer, finish what runs, end the threads."""
+        self.parking.close()
+        while self.parking.sessions():
+            await asyncio.sleep(0.01)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for batcher in (self.claim, self.heartbeat, self.finish, self.submit, self.job, self.unpark):
+            await asyncio.to_thread(batcher.close)
+        await asyncio.to_thread(webpulse.current.stop)
+
+    def _hear(self, payload: str) -> None:
+        self.parking.wake(listen.ids(payload))
+
+    async def _poll(self) -> None:
+        while True:
+            webpulse.current.tick()
+            await asyncio.sleep(POLL_S)
+            if waiting := self.parking.sessions():
+                with suppress(Exception):  # a database that is away is tried again in a second
+                    self.parking.wake(await self.job(lambda waiting=waiting: claim.offered(waiting)))  # type: ignore[misc]
+
+    # Calls
+
+    async def authenticate(self, raw_key: str) -> m.Caller:
+        """The caller of a key: from the cache at once, else looked up. Raises Unauthenticated."""
+        return access.cached(raw_key) or await self.job(lambda: access.authenticate(raw_key))
+
+    async def wait_for_leases(self, caller: m.Caller, body: agents.ClaimIn, client: Client) -> m.ClaimAnswer:
+        """Claim, and wait while there is nothing; raises Gone when the client hangs up."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + body.wait_s
+        demand: int | None = None
+        with self.parking.place(body.session_id) as event:
+            try:
+                while True:
+                    event.clear()
+                    left = 0.0 if self.parking.closing else max(0.0, until - loop.time())
+                    answer = await self.claim(
+                        wire.claim_request(caller, body, wait_s=left, process_id=webpulse.current.id, demand_id=demand)
+                    )
+                    demand = None if answer.leases else answer.demand_id
+                    if client.gone.is_set():
+                        await self._give_back(caller, answer)
+                        raise Gone
+                    if answer.leases:
+                        return answer
+                    if left <= 0:
+                        break
+                    await _first(event, client.gone, min(left, LOOK_S))
+                    if client.gone.is_set():
+                        raise Gone
+            finally:
+                if demand is not None:
+                    self._later(self.unpark(demand))
+        reason, directive = await self.job(lambda: claim.idle_reason(body.session_id))
+        return m.ClaimAnswer(leases=[], idle_reason=reason, worker_directive=directive)
+
+    async def _give_back(self, caller: m.Caller, answer: m.ClaimAnswer) -> None:
+        """Leases that nobody is there to hear of go back at once, uncounted."""
+        for lease in answer.leases:
+            back = m.Finish(
+                caller=caller, task_id=lease.task_id, token=lease.token, outcome="release", reason=CLIENT_GONE
+            )
+            self._later(self.finish(back))
+
+    def _later(self, work: Any) -> None:
+        """Let it run on its own; a failure costs only time (demand ends by itself, leases expire)."""
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+async def _first(event: asyncio.Event, gone: asyncio.Event, seconds: float) -> None:
+    """Wait for either event, at most so long."""
+    waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(gone.wait())]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+def _unpark(demand_ids: list[int]) -> Sequence[None]:
+    claim.unpark(demand_ids)
+    return [None] * len(demand_ids)
