@@ -88,7 +88,8 @@ UPDATE worker x SET paused = false, paused_until = NULL, paused_at = NULL, pause
   FROM k WHERE x.id = k.id RETURNING x.id
 
 -- name: sample_queues
--- One sample of each class: depth, what runs, the longest startable wait, what was dispatched since the last sample.
+-- One sample of each class: depth, what runs, the longest startable wait, what was dispatched since the last sample
+-- (each sample keeps the last decision it counted: decisions of one pool commit in the order of their ids).
 WITH RECURSIVE active AS (
     (SELECT lane_id FROM task WHERE state = 1 ORDER BY lane_id LIMIT 1)
     UNION ALL
@@ -108,17 +109,24 @@ WITH RECURSIVE active AS (
 ), running AS (
     SELECT n.work_class_id, count(*) AS running FROM lease l JOIN lane n ON n.id = l.lane_id GROUP BY n.work_class_id
 ), last AS (
-    SELECT coalesce(max(at), now() - interval '1 second') AS at FROM queue_sample
-     WHERE step = 1 AND at > now() - interval '15 minutes'
+    SELECT p.id AS pool_id, (SELECT (q.data->>'decision')::bigint FROM queue_sample q
+                              WHERE q.step = 1 AND q.pool_id = p.id ORDER BY q.at DESC LIMIT 1) AS decision
+      FROM pool p
+), new AS (
+    SELECT d.pool_id, d.id, d.by_class FROM decision d JOIN last ON last.pool_id = d.pool_id
+     WHERE d.id > last.decision OR (last.decision IS NULL AND d.at > now() - interval '1 second')
+), mark AS (
+    SELECT last.pool_id, coalesce((SELECT max(id) FROM new WHERE new.pool_id = last.pool_id), last.decision, 0) AS decision
+      FROM last
 ), dispatched AS (
     SELECT e.key::bigint AS class_id, sum(e.value::bigint) AS dispatched
-      FROM decision d CROSS JOIN LATERAL jsonb_each_text(d.by_class) e
-     WHERE d.at > (SELECT at FROM last) AND d.at <= now() GROUP BY 1
+      FROM new CROSS JOIN LATERAL jsonb_each_text(new.by_class) e GROUP BY 1
 )
 INSERT INTO queue_sample (at, step, pool_id, class_id, queued, running, oldest_age_s, dispatched, data)
 SELECT now(), 1, c.pool_id, c.id, greatest(0, coalesce(depth.queued, 0)), coalesce(running.running, 0),
-       greatest(0, extract(epoch FROM now() - oldest.queued_at)), coalesce(dispatched.dispatched, 0), '{}'
-  FROM work_class c
+       CASE WHEN oldest.queued_at IS NOT NULL THEN greatest(0, extract(epoch FROM now() - oldest.queued_at)) END,
+       coalesce(dispatched.dispatched, 0), jsonb_build_object('decision', mark.decision)
+  FROM work_class c JOIN mark ON mark.pool_id = c.pool_id
   LEFT JOIN depth ON depth.work_class_id = c.id LEFT JOIN running ON running.work_class_id = c.id
   LEFT JOIN oldest ON oldest.work_class_id = c.id LEFT JOIN dispatched ON dispatched.class_id = c.id
  WHERE c.archived_at IS NULL
