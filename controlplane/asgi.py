@@ -11,11 +11,13 @@ os.environ.setdefault("EVENFLOW_DB_POOL", "40")  # this process has many threads
 
 from django.core.asgi import get_asgi_application
 
-from dispatch.jobs import lifeline
+pages = get_asgi_application()  # sets Django up, which what follows needs
+
+from channels.routing import ProtocolTypeRouter  # noqa: E402
+
+from dispatch import hot  # noqa: E402
+from dispatch.jobs import lifeline  # noqa: E402
+from dispatch.live.routing import websocket  # noqa: E402
 
 lifeline.name_process("ef-web")
-django = get_asgi_application()
-
-from dispatch import hot  # noqa: E402  # it needs the models, which Django has loaded by now
-
-application = hot.application(django)
+application = hot.application(ProtocolTypeRouter({"http": pages, "websocket": websocket}))

@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django.forms",
     "django.contrib.postgres",
     "channels",
     "allauth",
@@ -96,7 +97,9 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
+                "dispatch.ui.context.installation",
             ],
+            "libraries": {"console": "dispatch.ui.tags"},
         },
     }
 ]
@@ -120,6 +123,10 @@ ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_ADAPTER = "dispatch.ui.adapters.ClosedSignup"
+ACCOUNT_FORMS = {"login": "dispatch.ui.forms.SignIn", "change_password": "dispatch.ui.forms.ChangePassword"}
+ACCOUNT_SESSION_REMEMBER = True  # signed in for SESSION_COOKIE_AGE, also when the browser is closed
+ACCOUNT_LOGOUT_REDIRECT_URL = "/login"
+SESSION_COOKIE_AGE = 12 * 3600
 
 CHANNEL_LAYERS: dict[str, Any] = {"default": {"BACKEND": "dispatch.live.layer.NotifyLayer"}}
 if REDIS_URL := env.text("REDIS_URL"):
@@ -161,6 +168,7 @@ STATIC_URL = "/static/"
 STATIC_ROOT = env.text("EVENFLOW_STATIC_ROOT") or None  # for a web server of your own; else served from the sources
 WHITENOISE_USE_FINDERS = True
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {"staticfiles": {"BACKEND": "dispatch.ui.storage.HashedStatic"}}
 
 _SELF = "'self'"
 CONTENT_SECURITY_POLICY = {

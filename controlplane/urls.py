@@ -8,4 +8,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("", include("dispatch.api.urls")),
+    path("", include("dispatch.ui.urls")),
 ]

@@ -1,0 +1,38 @@
+"""Cells of the live pages: one flat map `key → value` per topic, made from the shared snapshot.
+
+A page is first rendered from this map and later kept up to date by its changes, so both always agree. Text values
+are shown as text, never as markup; the other values become attributes of drawings, states and inputs. A list
+value names the rows of a table in order; the cells of a row are `<prefix>.<id>.<name>`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dispatch.live.cells import chrome, classes, dead, queues, tiles, workers
+
+Cell = str | int | float | bool | None | list[str]
+Cells = dict[str, Cell]
+Snapshot = Mapping[str, Any]
+
+PARTS: dict[str, tuple[Callable[[Snapshot], Cells], ...]] = {
+    "overview": (chrome.cells, tiles.cells, classes.cells, workers.top, dead.cells, dead.commands),
+    "queues": (chrome.cells, queues.cells),
+    "workers": (chrome.cells, tiles.cells, workers.cells),
+    "dead": (chrome.cells, dead.cells),
+    "chrome": (chrome.cells,),
+}
+
+
+def cells(topic: str, snapshot: Snapshot) -> Cells:
+    """All cells of one topic; KeyError for a topic that does not exist."""
+    found: Cells = {}
+    for part in PARTS[topic]:
+        found.update(part(snapshot))
+    return found
+
+
+def changes(old: Mapping[str, Cell], new: Mapping[str, Cell]) -> Cells:
+    """What differs: new and changed cells with their value, vanished ones with None."""
+    found = {key: value for key, value in new.items() if key not in old or old[key] != value}
+    found.update((key, None) for key in old.keys() - new.keys())
+    return found

@@ -1,0 +1,24 @@
+"""What every page shows around its content: clock, pool, policy version, cycle time, counts beside the navigation."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dispatch.live import words
+
+
+def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """Cells of the frame."""
+    cycle = snapshot.get("cycle_ms")
+    dead = snapshot["dead"]["total"]
+    totals = snapshot["totals"]
+    return {
+        "at": words.millis(snapshot["at"]),
+        "stamp": words.stamp(snapshot["at"]),
+        "clock": f"{words.clock(snapshot['at'])} UTC",
+        "pool": f"pool {snapshot['pool']}",
+        "policy": f"policy v{snapshot['policy_version']}"
+        + ("" if cycle is None else f" · cycle {words.decimal(cycle, 0 if cycle >= 10 else 1)} ms"),
+        "badge.dead": words.count(dead) if dead else "",
+        "spoken": f"{words.count(totals['queued'])} queued, {words.count(totals['running'])} running, "
+        f"oldest wait {words.age(totals['oldest_age_s'])}",
+    }

@@ -1,0 +1,103 @@
+"""Rows of workers: state, the lease that ends first, slots by class, progress. Those that need a hand come first."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dispatch.live import shapes, words
+from dispatch.live.cells import palette
+
+TOP = 8  #: rows on the Overview
+STATES = {
+    "lost": ("lost", "breach"),
+    "stale": ("lost", "breach"),
+    "stalled": ("stalled", "watch"),
+    "late": ("watch", "watch"),
+    "quarantined": ("held", "idle"),
+    "paused": ("pause", "idle"),
+    "draining": ("draining", "idle"),
+    "live": ("ok", "ok"),
+    "idle": ("ok", "ok"),
+    "gone": ("none", "idle"),
+}
+ORDER = {state: place for place, state in enumerate(STATES)}
+
+
+def top(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows of the Overview."""
+    rest = len(snapshot["workers"]) - TOP
+    return _rows(snapshot, TOP) | {"workers.rest": f"and {words.plural(rest, 'more')}".rstrip("s") if rest > 0 else ""}
+
+
+def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """All rows and the fleet's slots in one strip."""
+    return _rows(snapshot, None) | _strip(snapshot)
+
+
+def _rows(snapshot: Mapping[str, Any], most: int | None) -> dict[str, Any]:
+    colours = palette.palette(row["slug"] for row in snapshot["classes"])
+    workers = sorted(snapshot["workers"], key=lambda row: (ORDER.get(row["state"], 99), row["name"]))[:most]
+    found: dict[str, Any] = {"workers": [str(row["id"]) for row in workers], "workers.some": bool(workers)}
+    for row in workers:
+        found.update((f"w.{row['id']}.{key}", value) for key, value in _worker(row, colours).items())
+    return found
+
+
+def _worker(row: Mapping[str, Any], colours: Mapping[str, str]) -> dict[str, Any]:
+    icon, tone = STATES.get(row["state"], ("none", "idle"))
+    leases = sorted(row["leases"], key=lambda lease: lease["expires_at"])
+    gone = "gone" if row["state"] == "lost" else "free"
+    marks = sorted((colours.get(lease["class"], palette.OTHER) for lease in leases), key=int)
+    marks += [gone] * max(0, row["slots"] - len(marks))
+    paths = shapes.slots(marks, ("1", "2", "3", "4", "5", "free", "gone"))
+    return {
+        "name": row["name"],
+        "state": row["state"],
+        "icon": icon,
+        "tone": tone,
+        "busy": f"{words.count(row['running'])} of {words.count(row['slots'])}",
+        "caps": ", ".join(row["capabilities"]) or words.MISSING,
+        "rows": 20 if len(marks) > shapes.PER_ROW else 9,
+        **{f"s{kind}": path for kind, path in paths.items()},
+        **_lease(row, leases[0] if leases else None),
+        **_progress(leases),
+    }
+
+
+def _lease(row: Mapping[str, Any], first: Mapping[str, Any] | None) -> dict[str, Any]:
+    heard = f"heard {words.age(row['last_seen_s'])} ago" if row["last_seen_s"] is not None else "never heard"
+    if first is None:
+        return {"until": None, "ttl": None, "lease": "no lease", "renewed": heard, "expires": ""}
+    until = words.moment(first["expires_at"])
+    renewed = words.moment(first["renewed_at"])
+    since = f"renewed {words.clock(renewed)}" if renewed else "not renewed yet"
+    return {
+        "until": words.millis(until),
+        "ttl": first["ttl_s"],
+        "lease": "expires in",
+        "expires": f"expires at {words.clock(until)} UTC",
+        "renewed": heard if row["last_seen_s"] is not None else since,
+    }
+
+
+def _progress(leases: list[Mapping[str, Any]]) -> dict[str, Any]:
+    ages = [lease["progress_age_s"] for lease in leases if lease["progress_age_s"] is not None]
+    return {"progress": words.age(max(ages, default=None))}
+
+
+def _strip(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    classes, totals = snapshot["classes"], snapshot["totals"]
+    colours = palette.palette(row["slug"] for row in classes)
+    slots = max(1, totals["slots"], totals["running"])
+    found: dict[str, Any] = {"strip": [row["slug"] for row in classes], "strip.free": words.count(totals["free"])}
+    start = 0.0
+    for row in classes:
+        width = 100 * row["running"] / slots
+        found |= {
+            f"k.{row['slug']}.name": row["slug"],
+            f"k.{row['slug']}.c": colours[row["slug"]],
+            f"k.{row['slug']}.running": words.count(row["running"]),
+            f"k.{row['slug']}.x": shapes.pct(start),
+            f"k.{row['slug']}.w": shapes.pct(width),
+        }
+        start += width
+    return found

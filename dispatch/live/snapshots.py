@@ -1,0 +1,63 @@
+"""The one snapshot per second and process that all viewers, pages and sockets share.
+
+`get` answers from memory while the numbers are younger than FRESH_S and asks the service otherwise; of several
+threads that ask at once one queries, the others wait for it. People who see everything share one entry; people of
+departments share one with those of the same departments.
+"""
+
+import threading
+import time
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dispatch.services import overview
+from dispatch.services.messages import Caller
+
+FRESH_S = 0.9
+KEPT = 64  #: entries; the oldest are dropped
+
+
+@dataclass(slots=True)
+class Entry:
+    """The latest numbers of one audience."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    taken: float = float("-inf")  # monotonic seconds
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+_entries: dict[Hashable, Entry] = {}
+_guard = threading.Lock()
+
+
+def audience(caller: Caller, pool: str | None) -> Hashable:
+    """Who may share a snapshot: callers with equal rights to read."""
+    return (pool, "read" in caller.scopes, caller.tenant_id, caller.pool_id, frozenset(caller.memberships.items()))
+
+
+def get(caller: Caller, pool: str | None = None, fresh_s: float = FRESH_S) -> Mapping[str, Any]:
+    """The numbers for this caller, at most `fresh_s` seconds old. Forbidden and NotFound come from the service."""
+    entry = _entry(audience(caller, pool))
+    with entry.lock:
+        if not entry.numbers or time.monotonic() - entry.taken > fresh_s:
+            started = time.monotonic()
+            entry.numbers = overview.overview(caller, pool)
+            entry.taken = started
+        return entry.numbers
+
+
+def expire() -> None:
+    """Something was changed by this process: the next look reads anew."""
+    with _guard:
+        for entry in _entries.values():
+            entry.taken = float("-inf")
+
+
+def _entry(key: Hashable) -> Entry:
+    with _guard:
+        entry = _entries.pop(key, None) or Entry()
+        _entries[key] = entry
+        while len(_entries) > KEPT:
+            _entries.pop(next(iter(_entries)))
+        return entry

@@ -1,0 +1,139 @@
+"""What all pages share: who asks, the navigation, rendering with live cells, answers to commands.
+
+A view gets its `Caller` from `caller(request)`; rights are checked by the services alone. `page` turns the services'
+refusals into pages of their own, `command` runs a POST and answers with a redirect, or to htmx with an event.
+"""
+
+import functools
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, ParamSpec, cast
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import trigger_client_event
+
+from dispatch import errors
+from dispatch.live import cells, snapshots
+from dispatch.models import User
+from dispatch.services import access
+from dispatch.services.messages import Caller
+
+NAVIGATION = [
+    (
+        "Watch",
+        [
+            ("Overview", "/", "overview", ""),
+            ("Queues", "/queues", "queues", ""),
+            ("Tasks", "/tasks", "tasks", ""),
+            ("Workers", "/workers", "workers", ""),
+        ],
+    ),
+    ("Act", [("Dead letters", "/dead", "dead", "dead")]),
+    ("Govern", [("Audit", "/audit", "audit", ""), ("System", "/system", "system", "")]),
+]
+TABS = {"/": "Overview", "/queues": "Queues", "/dead": "Dead", "/workers": "Workers"}
+
+P = ParamSpec("P")
+View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+Told = tuple[str, dict[str, Any]]  #: the sentence for the toast, details for htmx
+
+
+def caller(request: HttpRequest) -> Caller:
+    """The signed-in person as the services know them."""
+    found = getattr(request, "_caller", None)
+    if found is None:
+        found = access.for_user(cast(User, request.user))
+        request._caller = found  # type: ignore[attr-defined]
+    return cast(Caller, found)
+
+
+def numbers(request: HttpRequest) -> Mapping[str, Any]:
+    """The shared snapshot as this person may see it."""
+    return snapshots.get(caller(request))
+
+
+def page(view: View[P]) -> View[P]:
+    """A page for signed-in people; refusals of the services become error pages."""
+
+    @functools.wraps(view)
+    def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except errors.EvenflowError as error:
+            return failure(request, error)
+
+    return cast(View[P], require_safe(login_required(guarded)))
+
+
+def command(view: Callable[Concatenate[HttpRequest, P], Told]) -> View[P]:
+    """A POST that returns the sentence for the toast and details for htmx; refusals become messages, never pages."""
+
+    @functools.wraps(view)
+    def answered(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        try:
+            text, detail = view(request, *args, **kwargs)
+        except errors.EvenflowError as error:
+            return told(request, error.detail, {}, error)
+        snapshots.expire()
+        return told(request, text, detail)
+
+    return cast(View[P], require_POST(login_required(answered)))
+
+
+def told(
+    request: HttpRequest, text: str, extra: dict[str, Any], refusal: errors.EvenflowError | None = None
+) -> HttpResponse:
+    """The answer to a command: an event for htmx, else a redirect with a message."""
+    if request.headers.get("HX-Request"):
+        response = HttpResponse(status=refusal.status if refusal else 204)
+        detail: dict[str, Any] = {"text": text, **extra}
+        if refusal:
+            detail |= {"slug": refusal.slug, "errors": getattr(refusal, "errors", [])}
+            detail |= {"current": refusal.extra.get("current")}
+        return trigger_client_event(response, "refused" if refusal else "done", detail)
+    messages.add_message(request, messages.ERROR if refusal else messages.SUCCESS, text)
+    back = request.headers.get("Referer", "")
+    safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, request.is_secure())
+    return redirect(back if safe else "/")
+
+
+def show(request: HttpRequest, template: str, topic: str | None = None, **context: Any) -> HttpResponse:
+    """Render a page inside the frame; with a topic its cells come from the shared snapshot and stay live."""
+    person = caller(request)
+    frame = {
+        "topic": topic or "chrome",
+        "cells": cells.cells(topic or "chrome", numbers(request)),
+        "may_operate": "operate" in person.scopes,
+        "caller": person,
+        **frame_links(request.path),
+    }
+    return render(request, template, frame | context)
+
+
+def frame_links(path: str) -> dict[str, Any]:
+    """Navigation and tab bar with the current page marked."""
+    links = {
+        href: {"name": name, "href": href, "icon": icon, "badge": badge, "here": _here(path, href)}
+        for _, entries in NAVIGATION
+        for name, href, icon, badge in entries
+    }
+    return {
+        "navigation": [(group, [links[href] for _, href, _, _ in entries]) for group, entries in NAVIGATION],
+        "tabs": [links[href] | {"name": short} for href, short in TABS.items()],
+        "more": [link for href, link in links.items() if href not in TABS],
+    }
+
+
+def _here(path: str, href: str) -> bool:
+    return path == href if href == "/" else path == href or path.startswith(f"{href}/")
+
+
+def failure(request: HttpRequest, error: errors.EvenflowError) -> HttpResponse:
+    """An error page: what failed, and the number to quote."""
+    context = {"error": error, "request_number": uuid.uuid4().hex[:8], **frame_links(request.path)}
+    return render(request, "ui/failure.html", context, status=error.status)

@@ -1,0 +1,31 @@
+"""Addresses of the console. Signing up does not exist; the other account pages come from allauth, under
+the addresses above ours (of two with one name the last one is what `reverse` finds).
+"""
+
+from allauth.account import views as account
+from django.urls import include, path
+from django.urls.resolvers import URLPattern, URLResolver
+
+from dispatch.live import views as live
+from dispatch.ui.views import audit, dead, overview, policy, queues, system, tasks, workers
+from dispatch.ui.views.account import ChangePassword, SignOut
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("account/", include("allauth.account.urls")),
+    path("account/2fa/", include("allauth.mfa.urls")),
+    path("", overview.overview, name="overview"),
+    path("queues", queues.queues, name="queues"),
+    path("tasks", tasks.task_list, name="tasks"),
+    path("tasks/<int:task_id>", tasks.task, name="task"),
+    path("tasks/<int:task_id>/requeue", tasks.requeue, name="requeue"),
+    path("tasks/<int:task_id>/cancel", tasks.cancel, name="cancel"),
+    path("workers", workers.workers, name="workers"),
+    path("dead", dead.dead, name="dead"),
+    path("audit", audit.entries, name="audit"),
+    path("system", system.system, name="system"),
+    path("policy/<slug:kind>/<str:slug>/weight", policy.weight, name="weight"),
+    path("live/<slug:topic>.json", live.poll, name="poll"),
+    path("login", account.login, name="account_login"),
+    path("logout", SignOut.as_view(), name="account_logout"),
+    path("account/password", ChangePassword.as_view(), name="account_change_password"),
+]

@@ -1,0 +1,20 @@
+// Entry point of every page behind the sign-in.
+import "./edit.js";
+import "./toasts.js";
+import "./rows.js";
+import { Live } from "./live.js";
+import { listen } from "./keys.js";
+
+const { topic } = document.body.dataset;
+listen(topic && document.getElementById("pill") ? new Live(topic) : null);
+
+// An open menu closes by Escape or by a click beside it.
+document.addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll("details.menu[open], .tabbar details[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+document.addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" && event.target.closest("details[open]");
+  if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
+});

@@ -1,0 +1,85 @@
+// In-place edits. A typed value belongs to the operator: updates from elsewhere wait beside it and are told in a note.
+const inputOf = (form) => form.querySelector('input[type="text"]');
+const noteOf = (form) => document.getElementById(inputOf(form).getAttribute("aria-describedby"));
+
+export const isDirty = (form) => inputOf(form).value.trim() !== inputOf(form).defaultValue;
+
+// Whether the operator is at work inside `element`: focus, a changed field or selected text.
+export function isBusy(element) {
+  const selection = getSelection();
+  return element.contains(document.activeElement)
+    || [...element.querySelectorAll("form[data-edit]")].some(isDirty)
+    || Boolean(selection && !selection.isCollapsed && selection.containsNode(element, true));
+}
+
+// A new value from the server for one field of an edit form.
+export function offer(field, value) {
+  const form = field.form;
+  const text = value === undefined ? "" : String(value);
+  form.latest = { ...form.latest, [field.name]: text };
+  if (isDirty(form) || document.activeElement === inputOf(form)) tell(form);
+  else accept(form);
+}
+
+function accept(form) {
+  for (const [name, text] of Object.entries(form.latest ?? {})) {
+    const field = form.elements[name];
+    if (field.defaultValue !== text || field.value !== text) { field.defaultValue = text; field.value = text; }
+  }
+  note(form, "");
+  mark(form);
+}
+
+function tell(form) {
+  const now = form.latest?.[inputOf(form).name];
+  if (now === undefined || now === inputOf(form).defaultValue) return;
+  note(form, `Somebody else set it to ${now} meanwhile.`);
+}
+
+function note(form, text, bad = false) {
+  const line = noteOf(form);
+  if (line.textContent !== text) line.textContent = text;
+  line.classList.toggle("bad", bad);
+  form.toggleAttribute("data-refused", bad);
+  if (bad) inputOf(form).setAttribute("aria-invalid", "true"); else inputOf(form).removeAttribute("aria-invalid");
+}
+
+function mark(form) {
+  form.toggleAttribute("data-dirty", isDirty(form));
+  form.querySelector("s").textContent = isDirty(form) ? inputOf(form).defaultValue : "";
+}
+
+const formOf = (event) => event.target.closest?.("form[data-edit]");
+
+document.addEventListener("input", (event) => {
+  const form = formOf(event);
+  if (form) { note(form, ""); mark(form); tell(form); }
+});
+document.addEventListener("focusout", (event) => {
+  const form = formOf(event);
+  if (form && !form.contains(event.relatedTarget) && !isDirty(form)) accept(form);
+});
+document.addEventListener("keydown", (event) => {
+  const form = event.key === "Escape" && formOf(event);
+  if (form) { inputOf(form).value = inputOf(form).defaultValue; accept(form); }
+});
+document.addEventListener("done", (event) => {
+  const form = formOf(event);
+  if (!form) return;
+  form.latest = { ...form.latest, ...event.detail.saved };
+  accept(form);
+});
+document.addEventListener("refused", (event) => {
+  const form = formOf(event);
+  if (!form) return;
+  const { slug, text, errors, current } = event.detail;
+  const field = inputOf(form).name;
+  if (slug === "version-conflict" && current) {
+    form.elements.version.value = form.elements.version.defaultValue = current.version;
+    inputOf(form).defaultValue = String(current[field]);
+    mark(form);
+    note(form, `Not applied: somebody else saved ${current[field]} first. Save again to replace it.`, true);
+  } else {
+    note(form, errors?.find((error) => error.field === field)?.message ?? text, true);
+  }
+});
