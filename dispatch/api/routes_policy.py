@@ -35,6 +35,9 @@ def _declare(kind: str, plural: str) -> None:
     def get(request: HttpRequest, slug: str) -> dict[str, Any]:
         return policy.get(caller(request), kind, slug)
 
+    def delete(request: HttpRequest, slug: str, query: Query[schemas.ReasonQuery]) -> None:
+        policy.delete(caller(request), kind, slug, query.reason)
+
     create.__annotations__["body"] = schemas.creation(kind)
     patch.__annotations__["body"] = schemas.change(kind)
     one = f"/{plural}/{{slug}}"
@@ -43,6 +46,7 @@ def _declare(kind: str, plural: str) -> None:
     verb(router, "POST", f"/{plural}", f"create_{kind}", answer=answers.Policy, status=201, tags=tags)(create)
     verb(router, "GET", one, f"get_{kind}", answer=answers.Policy, tags=tags)(get)
     verb(router, "PATCH", one, f"patch_{kind}", answer=answers.Policy, tags=tags)(patch)
+    verb(router, "DELETE", one, f"delete_{kind}", answer=None, status=204, tags=tags)(delete)
 
 
 for _kind, _plural in KINDS.items():

@@ -69,6 +69,12 @@ class KeyIn(Model):
     expires_at: Time | None = None
 
 
+class ReasonQuery(Query):
+    """Why something is taken away; for the audit."""
+
+    reason: Text = ""
+
+
 class WorkersQuery(ListQuery):
     """Whose fleet."""
 

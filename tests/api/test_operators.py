@@ -26,6 +26,8 @@ def test_objects_are_made_read_changed_and_listed(world: World) -> None:
         assert "extra" in [item["slug"] for item in world.door.get(f"/{plural}").data["items"]]
         is_problem(world.door.post(f"/{plural}", {"slug": "extra"}), 409, "conflict")
         is_problem(world.door.get(f"/{plural}/nothing"), 404, "not-found")
+        assert world.door.call("DELETE", f"/{plural}/extra?reason=unused").status == 204
+        is_problem(world.door.call("DELETE", f"/{plural}/extra"), 404, "not-found")
 
 
 def test_capabilities_have_only_a_name(world: World) -> None:
