@@ -7,6 +7,7 @@ The browser may say `{"type": "resync"}`; everything else it says is ignored.
 
 import asyncio
 import json
+from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,6 +15,8 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.contrib.auth import get_user
+from django.db import DatabaseError
+from django.http import HttpRequest
 
 from dispatch import errors
 from dispatch.live import cells, hub, listening
@@ -36,8 +39,9 @@ def same_origin(headers: list[tuple[bytes, bytes]]) -> bool:
 
 @database_sync_to_async
 def caller_of(scope: dict[str, Any]) -> Caller | None:
-    """The signed-in person's rights, read afresh from session and database."""
-    request = type("Request", (), {"session": scope["session"]})()
+    """The signed-in person's rights, read afresh from session and database; None when signed out."""
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(scope["session"].session_key)
     user = get_user(request)
     return access.for_user(user) if isinstance(user, User) and user.is_active else None
 
@@ -80,8 +84,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """Close when the person's rights changed or the session ended."""
         while True:
             await asyncio.sleep(RECHECK_S)
-            self.scope["session"] = type(self.scope["session"])(self.scope["session"].session_key)
-            if await caller_of(self.scope) != caller:
+            try:
+                changed = await caller_of(self.scope) != caller
+            except DatabaseError:  # the database is away: the next look decides
+                continue
+            if changed:
                 await self.close(SIGNED_OUT)
                 return
 

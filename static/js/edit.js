@@ -1,5 +1,5 @@
 // In-place edits. A typed value belongs to the operator: updates from elsewhere wait beside it and are told in a note.
-const inputOf = (form) => form.querySelector('input[type="text"]');
+const inputOf = (form) => form.elements.weight;
 const noteOf = (form) => document.getElementById(inputOf(form).getAttribute("aria-describedby"));
 
 export const isDirty = (form) => inputOf(form).value.trim() !== inputOf(form).defaultValue;
@@ -17,7 +17,7 @@ export function offer(field, value) {
   const form = field.form;
   const text = value === undefined ? "" : String(value);
   form.latest = { ...form.latest, [field.name]: text };
-  if (isDirty(form) || document.activeElement === inputOf(form)) tell(form);
+  if (isDirty(form) || form.contains(document.activeElement)) tell(form);
   else accept(form);
 }
 
@@ -41,6 +41,7 @@ function note(form, text, bad = false) {
   if (line.textContent !== text) line.textContent = text;
   line.classList.toggle("bad", bad);
   form.toggleAttribute("data-refused", bad);
+  form.toggleAttribute("data-told", text !== "");
   if (bad) inputOf(form).setAttribute("aria-invalid", "true"); else inputOf(form).removeAttribute("aria-invalid");
 }
 
@@ -49,11 +50,17 @@ function mark(form) {
   form.querySelector("s").textContent = isDirty(form) ? inputOf(form).defaultValue : "";
 }
 
+function discard(form) {
+  inputOf(form).value = inputOf(form).defaultValue;
+  accept(form);
+  inputOf(form).focus();
+}
+
 const formOf = (event) => event.target.closest?.("form[data-edit]");
 
 document.addEventListener("input", (event) => {
   const form = formOf(event);
-  if (form) { note(form, ""); mark(form); tell(form); }
+  if (form && event.target === inputOf(form)) { note(form, ""); mark(form); tell(form); }
 });
 document.addEventListener("focusout", (event) => {
   const form = formOf(event);
@@ -61,12 +68,16 @@ document.addEventListener("focusout", (event) => {
 });
 document.addEventListener("keydown", (event) => {
   const form = event.key === "Escape" && formOf(event);
-  if (form) { inputOf(form).value = inputOf(form).defaultValue; accept(form); }
+  if (form) discard(form);
+});
+document.addEventListener("click", (event) => {
+  if (event.target.closest?.("[data-discard]")) discard(formOf(event));
 });
 document.addEventListener("done", (event) => {
   const form = formOf(event);
   if (!form) return;
   form.latest = { ...form.latest, ...event.detail.saved };
+  form.elements.reason.value = "";
   accept(form);
 });
 document.addEventListener("refused", (event) => {

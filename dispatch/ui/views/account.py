@@ -8,6 +8,7 @@ from channels.layers import get_channel_layer
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.http import HttpResponse
 
+from dispatch.models import User
 from dispatch.ui import pages
 
 
@@ -20,7 +21,7 @@ class ChangePassword(LoginRequiredMixin, PasswordChangeView):
     def form_valid(self, form: Any) -> HttpResponse:
         """Save, stay signed in."""
         response: HttpResponse = super().form_valid(form)
-        type(self.request.user).objects.filter(pk=self.request.user.pk).update(initial_password=False)
+        User.objects.filter(pk=self.request.user.pk).update(initial_password=False)
         return response
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

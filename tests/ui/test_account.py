@@ -1,0 +1,96 @@
+"""Signing in, signing out, changing the password."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+
+from dispatch.models import User
+from tests.ui.conftest import PASSWORD
+
+Browse = Callable[..., Client]
+
+
+@pytest.fixture(autouse=True)
+def no_earlier_tries() -> Iterator[None]:
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def sign_in(client: Client, email: str, password: str, **more: str) -> Any:
+    return client.post("/login", {"login": email, "password": password, **more})
+
+
+def test_the_door_leads_to_the_page_that_was_asked_for(person: Callable[..., User]) -> None:
+    person("operator")
+    client = Client()
+    assert "Sign in" in client.get("/login?next=/queues").content.decode()
+    answer = sign_in(client, "operator-x@example.net", PASSWORD, next="/queues")
+    assert answer["Location"] == "/queues"
+    assert client.get("/queues").status_code == 200
+
+
+def test_it_leads_nowhere_else(person: Callable[..., User]) -> None:
+    person("operator")
+    answer = sign_in(Client(), "operator-x@example.net", PASSWORD, next="https://evil.example/")
+    assert answer["Location"] == "/"
+
+
+@pytest.mark.parametrize("email", ["operator-x@example.net", "nobody@example.net"])
+def test_a_wrong_password_says_no_more_than_that(email: str, person: Callable[..., User]) -> None:
+    person("operator")
+    answer = sign_in(Client(), email, "wrong")
+    assert answer.status_code == 200
+    assert "This e-mail address and password do not belong together." in answer.content.decode()
+
+
+def test_many_wrong_passwords_are_stopped(person: Callable[..., User]) -> None:
+    person("operator")
+    client = Client()
+    for _ in range(5):
+        sign_in(client, "operator-x@example.net", "wrong")
+    assert "Too many tries" in sign_in(client, "operator-x@example.net", PASSWORD).content.decode()
+
+
+def test_nobody_signs_up(db: None) -> None:
+    client = Client()
+    assert "Accounts are made by the operators" in client.get("/account/signup/").content.decode()
+    client.post("/account/signup/", {"email": "me@example.net", "password1": PASSWORD, "password2": PASSWORD})
+    assert not User.objects.exists()
+
+
+def test_signing_out_ends_the_session(browse: Browse) -> None:
+    client = browse()
+    assert "Sign out?" in client.get("/logout").content.decode()
+    assert client.post("/logout")["Location"] == "/login"
+    assert client.get("/").status_code == 302
+
+
+def test_the_banner_asks_until_the_initial_password_is_changed(pool: None, browse: Browse) -> None:
+    client = browse(initial_password=True)
+    words = "You still use the initial password."
+    assert words in client.get("/").content.decode()
+    fresh = "quite another one"
+    form = {"oldpassword": PASSWORD, "password1": fresh, "password2": fresh}
+    answer = client.post("/account/password", form, follow=True)
+    text = answer.content.decode()
+    assert answer.redirect_chain == [("/", 302)]
+    assert words not in text and "Password changed" in text
+    assert User.objects.get().check_password(fresh)
+
+
+def test_a_bad_new_password_is_told(pool: None, browse: Browse) -> None:
+    client = browse(initial_password=True)
+    form = {"oldpassword": "wrong", "password1": "short", "password2": "other"}
+    text = client.post("/account/password", form).content.decode()
+    assert "at least 10 characters" in text and "aria-invalid" in text
+    assert User.objects.get().initial_password
+
+
+def test_a_person_who_may_see_nothing_can_still_sign_out_and_change_the_password(browse: Browse) -> None:
+    client = browse("")
+    assert 'action="/logout"' in client.get("/").content.decode()
+    assert client.get("/account/password").status_code == 200
