@@ -7,7 +7,6 @@ from dispatch.live import words
 from dispatch.services import policy
 from dispatch.ui import pages
 
-
 UNSAID = "edited in place"  #: the reason in the audit when the operator gives none
 
 
