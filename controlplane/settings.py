@@ -165,8 +165,7 @@ LOGGING = {
 }
 
 STATIC_URL = "/static/"
-STATIC_ROOT = env.text("EVENFLOW_STATIC_ROOT") or None  # for a web server of your own; else served from the sources
-WHITENOISE_USE_FINDERS = True
+STATIC_ROOT = Path(env.text("EVENFLOW_STATIC_ROOT", str(DATA_DIR / "static")))  # filled by `up` and `setup`
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {"staticfiles": {"BACKEND": "dispatch.ui.storage.HashedStatic"}}
 

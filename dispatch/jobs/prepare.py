@@ -1,4 +1,4 @@
-"""Makes a database ready for this version: reachable, new enough, migrated, with a first operator."""
+"""Makes an installation ready for this version: database reachable, new enough, migrated; static files; an operator."""
 
 from django.core.management import call_command
 from django.db import DatabaseError, NotSupportedError, connection
@@ -26,7 +26,7 @@ def check_database() -> None:
 
 
 def prepare() -> tuple[str, str] | None:
-    """Check, migrate and make the first operator: its e-mail address and password, or None where there is one.
+    """Check, migrate, collect static files, make the first operator: its address and password, None where there is one.
 
     Several machines may prepare the same database at once: they take turns.
     """
@@ -34,6 +34,7 @@ def prepare() -> tuple[str, str] | None:
     db.one("lock_installation")
     try:
         call_command("migrate", verbosity=0, interactive=False)
+        call_command("collectstatic", verbosity=0, interactive=False)
         return installation.first_operator()
     finally:
         db.one("unlock_installation")
