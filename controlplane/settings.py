@@ -165,7 +165,9 @@ LOGGING = {
 }
 
 STATIC_URL = "/static/"
-STATIC_ROOT = Path(env.text("EVENFLOW_STATIC_ROOT", str(DATA_DIR / "static")))  # filled by `up` and `setup`
+STATIC_ROOT: Path | None = Path(
+    env.text("EVENFLOW_STATIC_ROOT", str(DATA_DIR / "static"))
+)  # filled by `up` and `setup`
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {"staticfiles": {"BACKEND": "dispatch.ui.storage.HashedStatic"}}
 

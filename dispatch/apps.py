@@ -9,3 +9,7 @@ class DispatchConfig(AppConfig):
     name = "dispatch"
     verbose_name = "Evenflow"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """The checks register themselves."""
+        from dispatch import checks  # noqa: F401  # needs the models
