@@ -165,9 +165,7 @@ LOGGING = {
 }
 
 STATIC_URL = "/static/"
-STATIC_ROOT: Path | None = Path(
-    env.text("EVENFLOW_STATIC_ROOT", str(DATA_DIR / "static"))
-)  # filled by `up` and `setup`
+STATIC_ROOT: Path | None = Path(env.text("EVENFLOW_STATIC_ROOT", str(DATA_DIR / "static")))  # `up` and `setup` fill it
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {"staticfiles": {"BACKEND": "dispatch.ui.storage.HashedStatic"}}
 

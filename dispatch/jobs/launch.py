@@ -36,6 +36,7 @@ TICK_S = 0.2
 SERVER_RETRY_S = 2.0
 PORT_PATIENCE_S = 2.0  # a killed predecessor's web process needs a moment to let go of the port
 READY_NOTICE_S = 15.0  # how often a start that takes long says what it waits for
+PROBE_S = 2.0  # the lent socket takes connections also while nobody answers
 HOPELESS = 5  # a part that died so often in a row before we were ever ready will not come
 BACKLOG = 2048
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # where to reach a server that listens everywhere
@@ -133,7 +134,7 @@ class Launch:
     def _missing(self) -> str | None:
         """What /readyz still waits for; None when ready."""
         host, port = _reachable(self.options.host), int(self.url.rpartition(":")[2])
-        connection = http.client.HTTPConnection(host, port, timeout=5)
+        connection = http.client.HTTPConnection(host, port, timeout=PROBE_S)
         try:
             connection.request("GET", "/readyz")
             answer = connection.getresponse()

@@ -1,11 +1,10 @@
 """`manage.py demo`: within 20 s there is something true to see everywhere, and a stop leaves nothing."""
 
-import time
 from typing import Any
 
 import pytest
 
-from dispatch.jobs.demo import launch, seed
+from dispatch.jobs.demo import seed
 from tests.acceptance.harness import Product, running
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
@@ -32,7 +31,6 @@ def seen(product: Product) -> dict[str, Any]:
 
 def test_the_demo_shows_work_failure_and_healing() -> None:
     with running(command=("demo",)) as product:
-        began = time.monotonic()
 
         def enough() -> bool:
             now = seen(product)
@@ -52,8 +50,8 @@ def test_the_demo_shows_work_failure_and_healing() -> None:
             ends = {entry["event"] for entry in _history(product)}
             return {"lost", "stalled"} <= ends
 
-        product.wait_for(troubled, 75 - (time.monotonic() - began))
-        assert len(launch.FLEET) + 1 <= len(product.pids()["python"])
+        product.wait_for(troubled, 90)
+        assert len(product.pids()["python"]) >= 8, "agents and departments; one may be dead at the moment"
 
 
 def _history(product: Product) -> list[dict[str, Any]]:

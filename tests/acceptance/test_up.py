@@ -77,14 +77,20 @@ def test_whatever_is_killed_comes_back(product: Product, kind: str) -> None:
 def test_stop_restart_and_a_hard_end_lose_nothing() -> None:
     with place() as folder:
         product = Product(folder / "data").start()
-        first = product.operator
+        first, first_key = product.operator, product.admin_key
+        product.ok("POST", "/api/v1/classes", {"slug": "background"})
+        product.ok("POST", "/api/v1/tenants", {"slug": "sales"})
+        task = product.ok("POST", "/api/v1/tasks", {"tenant": "sales", "class": "background", "payload": 1})
         assert product.stop(signal.SIGINT) == 0
         product.start()
+        assert product.call("GET", "/api/v1/pools", key=first_key)[0] == 401, "the start before's key is revoked"
+        assert product.ok("GET", f"/api/v1/tasks/{task['id']}")["state"] == "queued"
         assert product.operator == {"email": first["email"], "password": None}
         assert product.log().count("Sign in as") == 1
         os.kill(product.pid("up"), signal.SIGKILL)
         product.wait_for(lambda: set(product.pids()) <= {"postgres"}, 5)
         product.start()
+        assert product.ok("GET", f"/api/v1/tasks/{task['id']}")["state"] == "queued"
         assert product.stop() == 0
         assert not (product.data / "postgres" / "postmaster.pid").exists()
 

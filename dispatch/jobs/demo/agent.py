@@ -27,7 +27,7 @@ log = logging.getLogger("evenflow.demo.agent")
 def main(argv: Sequence[str] | None = None) -> None:
     """Run until SIGTERM or Ctrl-C."""
     options = _options(argv)
-    logging.basicConfig(level=logging.WARNING, format=f"{options.name}: %(message)s")
+    _log_lines(options.name)
     client = Client(
         options.url,
         os.environ["EVENFLOW_KEY"],
@@ -42,6 +42,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     for kind, handler in Work(options.root).handlers.items():
         runner.task(kind)(trouble.around(handler))
     runner.run()
+
+
+def _log_lines(name: str) -> None:
+    """One line an event: the server keeps the stack of a failed task, the terminal need not."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)-7s {name}: %(message)s", "%H:%M:%S"))
+    handler.addFilter(_without_stack)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+def _without_stack(record: logging.LogRecord) -> bool:
+    if record.exc_info:
+        record.msg, record.args = f"{record.getMessage()}: {record.exc_info[1]}", ()
+        record.exc_info = record.exc_text = None
+    return True
 
 
 class Trouble:

@@ -22,7 +22,7 @@ FLEET: tuple[tuple[str, str, int, tuple[str, ...]], ...] = (
     ("allround-1", "text,files", 2, ()),
     ("allround-2", "text,files,shell", 2, ()),
     ("allround-3", "text,files,shell", 2, ()),
-    ("crashing-1", "text,files", 1, ("--crash-every", "4")),
+    ("crashing-1", "text,files", 1, ("--crash-every", "3")),
     ("hanging-1", "text,files,shell", 1, ("--hang-every", "3")),
 )
 SECRETS = {"SECRET_KEY", "EVENFLOW_PEPPER", "DATABASE_URL"}  # not for agents

@@ -24,7 +24,9 @@ def main() -> None:
     parser.add_argument("--slots", type=int, required=True, help="slots of the fleet, which the load is made for")
     parser.add_argument("--root", type=Path, required=True, help="the folder that the agents may read")
     options = parser.parse_args()
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)-7s departments: %(message)s", datefmt="%H:%M:%S"
+    )
     clients = {tenant: Client(options.url, key) for tenant, key in json.loads(os.environ["EVENFLOW_KEYS"]).items()}
     due = time.monotonic()
     for submission in mix.stream(options.root, options.slots, random.Random()):  # noqa: S311  # guards no secret

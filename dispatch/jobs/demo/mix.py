@@ -17,6 +17,7 @@ WAVE_S = 180.0
 MEAN_S = 8.5  # length of an average task, see _length
 POISON_EVERY = 40  # tasks
 LONGEST_S = 60.0
+STALL_S = 12.0  # longer than the lease: a crash ends as "lost", only a hang as "stalled"
 
 CLASSES = {"critical": 0.2, "interactive": 0.45, "background": 0.35}
 PEOPLE = {
@@ -59,7 +60,7 @@ def _task(root: Path, tenant: str, number: int, chance: random.Random) -> dict[s
     if number % POISON_EVERY == 3:
         return task | {"type": "poison", "payload": {"record": number}, "class": "background", "max_attempts": 2}
     task |= {"cost": round(length, 1), "max_runtime_s": 4 * length + 30}
-    kind = chance.choices(("index_text", "hash_files", "run_command", "sleep_work"), weights=(4, 3, 2, 2))[0]
+    kind = chance.choices(("index_text", "hash_files", "run_command"), weights=(5, 4, 2))[0]
     steps = 1
     if kind == "index_text":
         folder = chance.choice([name for name in TEXTS if (root / name).is_dir()])
@@ -69,17 +70,13 @@ def _task(root: Path, tenant: str, number: int, chance: random.Random) -> dict[s
         folder = chance.choice([name for name in FILES if (root / name).is_dir()])
         steps = _count(root / folder, FILES[folder])
         task |= {"payload": {"folder": folder, "pattern": FILES[folder]}, "capabilities": ["files"]}
-    elif kind == "run_command":
-        task |= {"payload": {"command": chance.choice(COMMANDS)}, "capabilities": ["shell"]}
     else:
-        steps = max(2, round(length / 2))
-        task |= {"payload": {"seconds": round(length, 1), "steps": steps}}
+        task |= {"payload": {"command": chance.choice(COMMANDS)}, "capabilities": ["shell"]}
     pace = length / steps
-    if kind != "sleep_work":
-        task["payload"]["pace_s"] = round(pace, 3)
+    task["payload"]["pace_s"] = round(pace, 3)
     if chance.random() < 0.3:
         task["tools"] = [TOOL[tenant]]
-    return task | {"type": kind, "progress_timeout_s": round(2 * pace + 6, 1)}
+    return task | {"type": kind, "progress_timeout_s": round(2 * pace + STALL_S, 1)}
 
 
 def _length(work_class: str, chance: random.Random) -> float:
