@@ -234,15 +234,22 @@ def shared_deficits(groups: Sequence[Group], placed: Sequence[tuple[Need, Place,
             frozen.add(place.id)
             fine[place.id] = fine.get(place.id, 0) + credit[id(place.group)] * place.slot.weight
             weight[id(place.group)] -= place.slot.weight
-    return _whole_deficits(groups, credit, fine, frozen, CLAMP_TIMES * cmax)
+    payer = placed[-1][1].slot.worker if placed else None
+    return _whole_deficits(groups, credit, fine, frozen, CLAMP_TIMES * cmax, payer)
 
 
 def _whole_deficits(
-    groups: Sequence[Group], credit: dict[int, int], fine: dict[Id, int], frozen: set[Id], clamp: int
+    groups: Sequence[Group],
+    credit: dict[int, int],
+    fine: dict[Id, int],
+    frozen: set[Id],
+    clamp: int,
+    payer: Id,
 ) -> dict[Id, int]:
+    """Deficits in whole micro-units; what rounding left over goes to the worker chosen last."""
     old: dict[Id, int] = {}
     new: dict[Id, int] = {}
-    rest, payer = 0, None
+    rest = 0
     for group in groups:
         gained = credit[id(group)]
         for place in group.places:
@@ -254,10 +261,9 @@ def _whole_deficits(
             if change:
                 whole = change >> SHARE_BITS
                 rest += change - (whole << SHARE_BITS)
-                payer = slot.worker
                 new[slot.worker] = new.get(slot.worker, slot.deficit) + whole
-    if payer is not None:
-        new[payer] += (rest + (1 << SHARE_BITS - 1)) >> SHARE_BITS
+    if rest and payer is not None:
+        new[payer] = new.get(payer, old[payer]) + ((rest + (1 << SHARE_BITS - 1)) >> SHARE_BITS)
     if clamp:
         new = {worker: min(max(deficit, -clamp), clamp) for worker, deficit in new.items()}
     return {worker: deficit for worker, deficit in new.items() if deficit != old[worker]}

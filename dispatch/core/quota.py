@@ -112,7 +112,7 @@ class Quotas:
     def _scale_floors(self, capacity: int) -> None:
         floors = {class_id: p.min for class_id, p in self.policy.classes.items()}
         total, promotion = sum(floors.values()), self.policy.promotion_slots
-        fits = total + promotion <= capacity
+        fits = total == 0 or total + promotion <= capacity
         for class_id, floor in floors.items():
             self.classes[class_id].emin = floor if fits else floor * max(0, capacity - promotion) // total
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from dispatch.core.memory import Memory
-from dispatch.core.policies import fair
+from dispatch.core.policies import fair, reserved, strict
 from dispatch.core.types import Plan, Snapshot
 
 
@@ -18,4 +18,13 @@ class Planner(Protocol):
         """The plan for this snapshot."""
 
 
-registry: Mapping[str, Planner] = {"fair": fair.plan}
+registry: Mapping[str, Planner] = {
+    "fair": fair.plan,
+    "strict": strict.plan,
+    "reserved": reserved.plan,
+}
+
+
+def judged(name: str, snapshot: Snapshot) -> tuple[Snapshot, Planner]:
+    """The snapshot with the limits as this policy reads them, and the planner for it: what explain judges by."""
+    return (reserved.effective(snapshot), fair.plan) if name == "reserved" else (snapshot, registry[name])

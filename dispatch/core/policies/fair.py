@@ -185,14 +185,15 @@ def _runner_up(root: Branch, chosen: Leaf) -> Id:
     """The lane that is next in turn beside the chosen one: of another class, else tenant, else user, else lane."""
     branch = root
     for share in (*chosen.path, None):
-        for entry in branch.heap[1:3]:
-            child = entry[-1]
-            if isinstance(child, Leaf):
-                if child is not chosen and child.settle():
-                    return child.id
-            elif child.share is not share and child.settle():
-                return _descend(child).id
-        if share is None or branch.best is None or isinstance(branch.best, Leaf):
+        heap = branch.heap
+        below = heap[0][-1]
+        if below is chosen or (share is not None and below.share is share):
+            below = min(heap[1:3], key=lambda entry: entry[:-1])[-1] if len(heap) > 1 else None
+        if below is not None and below.settle():
+            return below.id if isinstance(below, Leaf) else _descend(below).id
+        if share is None:
             break
-        branch = branch.best
+        branch = share.main if share is not chosen.path[2] else branch.best
+        if not isinstance(branch, Branch) or not branch.heap:
+            break
     return None
