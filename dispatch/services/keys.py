@@ -37,7 +37,7 @@ def _bind(field: str, kind: str, slug: str | None, bound: int | None) -> int | N
     """The id of the tenant or pool a key is bound to; a bound caller's keys are bound like itself."""
     if slug is None:
         return bound
-    row = db.one("find_slug", {"kind": kind, "slug": slug})
+    row = db.one("find_slug", {"kind": kind, "slug": slug}) if validate.is_slug(slug) else None
     if row is None or bound not in {None, row["id"]}:
         raise Invalid((field, f"there is no such {field}"))
     return int(row["id"])

@@ -126,7 +126,8 @@ def _item(
         raise Forbidden("This needs the scope submit in that tenant.")
     if "class" not in named:
         problems += _class_problems(caller, spec, work_class, names.get(("pool", spec.pool or "")))
-    problems += [("tools", f"there is no tool {name}") for name in spec.tools if ("tool", name) not in names]
+    if not any(field.startswith("tools") for field in named):
+        problems += [("tools", f"there is no tool {name}") for name in spec.tools if ("tool", name) not in names]
     if problems or tenant is None or work_class is None:
         return None, problems
     return _Item(
