@@ -19,7 +19,7 @@ SELECT t.id, t.type, t.state, t.priority, t.key, t.attempts, t.losses, t.starts,
        t.cost_hint, t.lane_id, t.tenant_id, p.slug AS pool, c.slug AS class, n.slug AS tenant, u.name AS "user",
        coalesce(t.max_attempts, c.max_attempts) AS attempts_allowed, w.name AS worker, e.expires_at,
        CASE WHEN t.state = 1 THEN greatest(0, extract(epoch FROM now() - t.queued_at))::float8 END AS queue_age_s
-  FROM task t
+  FROM ({page}) t
   JOIN lane l ON l.id = t.lane_id
   JOIN pool p ON p.id = t.pool_id
   JOIN work_class c ON c.id = t.work_class_id
@@ -28,6 +28,7 @@ SELECT t.id, t.type, t.state, t.priority, t.key, t.attempts, t.losses, t.starts,
   LEFT JOIN lease e ON e.task_id = t.id
   LEFT JOIN worker_session x ON x.id = e.session_id
   LEFT JOIN worker w ON w.id = x.worker_id
+ ORDER BY {order}
 """
 
 # filter → condition; `%(name)s` is its value
@@ -35,7 +36,7 @@ CONDITIONS: Mapping[str, str] = {
     "scheduled": "t.state = 0",  # constants, so that the partial indexes match
     "queued": "t.state = 1",
     # what runs is found by its lease: task has no index on leased rows (a stale plan on one costs dispatch dearly)
-    "leased": "t.state = 2 AND t.id IN (SELECT task_id FROM lease)",
+    "leased": "t.state = 2 AND t.id = ANY (ARRAY(SELECT task_id FROM lease))",
     "held": "t.state = 3",
     "succeeded": "t.state = 4",
     "dead": "t.state = 5",
@@ -48,8 +49,8 @@ CONDITIONS: Mapping[str, str] = {
     "capability": "t.lane_id IN (SELECT b.id FROM lane b JOIN capset s ON s.id = b.capset_id"
     " WHERE %(capability)s = ANY (s.names))",
     "tool_id": "t.lane_id IN (SELECT b.id FROM lane b WHERE %(tool_id)s::bigint = ANY (b.tools))",
-    "worker": "t.id IN (SELECT g.task_id FROM worker v JOIN worker_session y ON y.worker_id = v.id"
-    " JOIN lease g ON g.session_id = y.id WHERE v.name = %(worker)s)",  # lease_session
+    "worker": "t.id = ANY (ARRAY(SELECT g.task_id FROM worker v JOIN worker_session y ON y.worker_id = v.id"
+    " JOIN lease g ON g.session_id = y.id WHERE v.name = %(worker)s))",  # lease_session
     "type": "t.type = %(type)s",
     "fingerprint": "t.fingerprint = %(fingerprint)s",  # task_dead
     "error": "t.error ->> 'message' ILIKE %(error)s",
@@ -88,12 +89,11 @@ def statement(wanted: Sequence[str], order: Order, *, after: bool) -> sql.Compos
         left, right = sql.SQL(", ").join(keys), sql.SQL(", ").join(values[: len(keys)])
         conditions.append(sql.SQL("({}) {} ({})").format(left, sign, right))
     direction = sql.SQL(" DESC" if order.down else " ASC")
-    return sql.SQL("{} WHERE {} ORDER BY {} LIMIT {}").format(
-        sql.SQL(_COLUMNS),
-        sql.SQL(" AND ").join(conditions),
-        sql.SQL(", ").join([key + direction for key in keys]),
-        sql.Placeholder("limit"),
+    ordered = sql.SQL(", ").join([key + direction for key in keys])
+    page = sql.SQL("SELECT * FROM task t WHERE {} ORDER BY {} LIMIT {}").format(
+        sql.SQL(" AND ").join(conditions), ordered, sql.Placeholder("limit")
     )
+    return sql.SQL(_COLUMNS).format(page=page, order=ordered)  # names are joined to one page, not to the whole list
 
 
 def find(values: Mapping[str, Any], order: str, limit: int, position: tuple[Any, int] | None) -> list[dict[str, Any]]:

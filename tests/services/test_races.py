@@ -13,6 +13,9 @@ from dispatch.errors import Conflict, EvenflowError, KeyReused, RateLimited
 from dispatch.models import AuditEvent, Lane, LaneDelta, Lease, Task
 from dispatch.services import policy
 from dispatch.services.cancel import cancel
+from dispatch.services.finish import finish_many
+from dispatch.services.heartbeat import heartbeat_many
+from dispatch.services.messages import Beat, Finish, Finished, HeartbeatAnswer, HeartbeatRequest
 from dispatch.services.requeue import requeue
 from dispatch.services.submit import submit
 from dispatch.store import db, lanes
@@ -112,6 +115,55 @@ def test_cancel_against_hand_out() -> None:
             assert (State(task.state), held.directive, task.cancel_requested) == (State.LEASED, 2, True)
     assert seen <= {"cancelled", "leased"}
     assert AuditEvent.objects.filter(action="cancel").count() == 40
+
+
+def ended(task_id: int, token: int, outcome: str) -> Finished | EvenflowError:
+    """The agent's call."""
+    item = Finish(
+        caller=ROOT, task_id=task_id, token=token, outcome=outcome, result={"done": 1}, error={"message": "x"}
+    )
+    return finish_many([item])[0]
+
+
+@pytest.mark.parametrize("outcome", ["complete", "fail", "release"])
+def test_cancel_against_the_end(outcome: str) -> None:
+    session = worker_session()
+    for _ in range(20):
+        task_id = put().id
+        token = lease(task_id, session).token
+        answer, end = together(
+            lambda t=task_id: cancel(ROOT, t),  # type: ignore[misc]
+            lambda t=task_id, k=token: ended(t, k, outcome),  # type: ignore[misc]
+        )
+        task = Task.objects.get(pk=task_id)
+        assert isinstance(end, Finished), end
+        assert not Lease.objects.filter(task_id=task_id).exists()
+        if isinstance(answer, Conflict):
+            assert (outcome, State(task.state)) == ("complete", State.SUCCEEDED)
+        elif answer["state"] == "cancelled":  # it was released or failed first, and waited again
+            assert State(task.state) is State.CANCELLED
+            assert outcome != "complete"
+        else:
+            assert (State(task.state), end.state) == (State.CANCELLED, "cancelled")
+        if outcome == "complete":
+            assert task.result == {"done": 1}
+        assert task.queued_at is None
+
+
+def test_a_cancelled_task_that_fails_is_never_retried() -> None:
+    session, task_id = worker_session(), put().id
+    token = lease(task_id, session).token
+    cancel(ROOT, task_id, "enough")
+    beat = heartbeat_many(
+        [HeartbeatRequest(caller=ROOT, session_id=session.pk, beats=(Beat(task_id=task_id, token=token),))]
+    )
+    assert isinstance(beat[0], HeartbeatAnswer)
+    assert beat[0].leases[0].directive == "cancel"
+    assert ended(task_id, token, "fail") == Finished(state="cancelled")
+    task = Task.objects.get(pk=task_id)
+    assert (State(task.state), task.reason, task.attempts) == (State.CANCELLED, "enough", task.attempts)
+    with pytest.raises(Conflict):
+        cancel(ROOT, task_id)
 
 
 def test_cancel_that_waits_for_a_hand_out_still_reaches_the_agent() -> None:
