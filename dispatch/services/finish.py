@@ -134,6 +134,8 @@ def _error(item: Finish) -> tuple[dict[str, Any] | None, bool]:
 
 def _keep_checkpoints(items: Sequence[Finish]) -> None:
     kept = [item for item in items if item.outcome == "release" and item.has_checkpoint]
+    for item in kept:
+        db.execute("replace_checkpoint", {"task_id": item.task_id})
     if kept:
         db.execute(
             "append_journal",
@@ -169,7 +171,7 @@ def _without_lease(items: Sequence[Finish], rest: Sequence[int]) -> dict[int, An
     for row in db.rows("ended_attempts", params):
         index = possible[row["n"] - 1]
         item = items[index]
-        if row["id"] is None or not _visible(item, row):
+        if row["id"] is None or not sessions.sees(item.caller, row):
             continue
         mine = row["attempt_id"] is not None and sessions.owns(item.caller, row)
         if mine and row["outcome"] in OUTCOMES[item.outcome] and row["state"] is not None:
@@ -182,12 +184,6 @@ def _without_lease(items: Sequence[Finish], rest: Sequence[int]) -> dict[int, An
         kept: dict[str, Any] = {"ids": [k[0] for k in late], "ended": [k[1] for k in late], "late": [*late.values()]}
         db.execute("keep_late_results", kept)
     return answers
-
-
-def _visible(item: Finish, row: dict[str, Any]) -> bool:
-    """A stranger's task answers as a missing one."""
-    caller = item.caller
-    return caller.tenant_id in {None, row["tenant_id"]} and caller.pool_id in {None, row["pool_id"]}
 
 
 def _evidence(item: Finish) -> dict[str, Any]:

@@ -41,6 +41,11 @@ def owns(caller: Caller, holder: dict[str, Any]) -> bool:
     return caller.tenant_id is None or caller.tenant_id == holder["tenant_id"]
 
 
+def sees(caller: Caller, row: dict[str, Any]) -> bool:
+    """Whether a task (tenant_id, pool_id) exists for this caller: a stranger's answers as a missing one."""
+    return caller.tenant_id in {None, row["tenant_id"]} and caller.pool_id in {None, row["pool_id"]}
+
+
 def refusal(caller: Caller, session: dict[str, Any] | None) -> EvenflowError | None:
     """Why this caller may not use the session, if so."""
     if not access.may(caller, "work") and not access.may(caller, "operate"):

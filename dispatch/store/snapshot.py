@@ -27,7 +27,6 @@ from dispatch.core.types import (
 from dispatch.store import db
 
 MIN_HEADS = 4  # heads of a lane that are read at least
-MAX_ROWS = 20_000  # heads of all lanes that are read in one cycle, about
 MAX_RUNNING = 1000  # overruns, and candidates to yield, of one cycle
 
 Row = dict[str, Any]
@@ -60,14 +59,15 @@ _capsets: dict[int, frozenset[str]] = {}
 
 def read(pool_id: int, *, ended: Sequence[Ended] = (), lanes_before: int = 1, overruns: bool = False) -> Reading:
     """Read a pool inside the caller's transaction. `lanes_before`: how many lanes had work last time (it decides how
-    many heads of each are read). `overruns` also lists and locks running tasks that cost more than charged."""
+    many heads of each are read: twice an equal part of the free slots; `more_heads` gets the rest where it is needed).
+    `overruns` also lists and locks running tasks that cost more than charged."""
     pool = db.rows("snapshot_pool", {"pool_id": pool_id})[0]
     classes = db.rows("snapshot_classes", {"pool_id": pool_id})
     slots = _slots(pool_id, pool["lease_ttl_s"])
     loads = _loads(pool_id)
     free = sum(slot.free for slot in slots)
     aged = any(row["aging_step_s"] is not None or row["max_wait_s"] is not None for row in classes)
-    heads = max(1, min(free, max(MIN_HEADS, MAX_ROWS // max(1, lanes_before))))
+    heads = max(1, min(free, max(MIN_HEADS, 2 * -(-free // max(1, lanes_before)))))
     lanes = _active(pool_id, heads, aged)
     policy = _policy(pool, classes, sum(slot.slots for slot in slots))
     running = _overruns(pool_id) if overruns else []

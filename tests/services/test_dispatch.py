@@ -134,9 +134,9 @@ def test_limits_hold_over_batches_and_fill_exactly(leader: Leader) -> None:
 
 
 def test_weights_divide_a_batch_even_when_few_heads_are_read_at_first(
-    leader: Leader, monkeypatch: pytest.MonkeyPatch
+    leader: Leader,
 ) -> None:
-    monkeypatch.setattr(snapshot, "MAX_ROWS", 1)
+    leader.memory.lanes = 10**6
     fleet.sql("UPDATE work_class SET weight = 9 WHERE slug = 'critical'")
     park(fleet.join("big", slots=100).session_id)
     fleet.put(200)

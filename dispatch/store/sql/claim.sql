@@ -50,10 +50,6 @@ SELECT l.task_id, l.session_id, l.claim_id, l.token, l.attempt, t.type, t.payloa
  WHERE l.task_id = ANY(%(task_ids)s::bigint[])
  ORDER BY l.granted_at, l.task_id
 
--- name: read_journals
--- The checkpoint journals of tasks, oldest entry first.
-SELECT task_id, append, data FROM journal_entry WHERE task_id = ANY(%(task_ids)s::bigint[]) ORDER BY task_id, id
-
 -- name: park_demand
 -- Parked claims; the rows come back in the order given. A little slack over the wait covers the way back.
 WITH x AS (

@@ -9,6 +9,10 @@ SELECT l.task_id FROM unnest(%(task_ids)s::bigint[], %(tokens)s::bigint[]) x(tas
 -- All leases of one session, delivered or not, locked in key order.
 SELECT task_id FROM lease WHERE session_id = %(session_id)s ORDER BY task_id FOR UPDATE
 
+-- name: lock_lease_of_task
+-- The lease of one task, whoever holds it, delivered or not.
+SELECT task_id, session_id FROM lease WHERE task_id = %(task_id)s FOR UPDATE
+
 -- name: lock_ending
 -- What decides about the end of leases that are locked already; locks their tasks, in key order too.
 SELECT l.task_id, l.token, l.pool_id, l.lane_id, l.session_id, s.worker_id, s.api_key_id, l.charged,
@@ -102,13 +106,6 @@ WITH x AS (
      WHERE a.late IS NULL ORDER BY a.id FOR NO KEY UPDATE OF a
 )
 UPDATE attempt a SET late = k.late::jsonb FROM k WHERE a.id = k.id AND a.ended_at = k.ended_at
-
--- name: append_journal
--- Checkpoints handed in with releases.
-INSERT INTO journal_entry (task_id, token, data, append)
-SELECT task_id, token, data::jsonb, append
-  FROM unnest(%(task_ids)s::bigint[], %(tokens)s::bigint[], %(data)s::text[], %(append)s::bool[])
-       x(task_id, token, data, append)
 
 -- name: find_tools
 -- Tools by slug.
