@@ -1,0 +1,36 @@
+"""`evenflow simulate` and `evenflow doctor`: management commands of a server, run where its `manage.py` is.
+
+They need the server's code and settings, so they exist only in a checkout; elsewhere the command says so.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from dispatch.agent.cli import exits
+from dispatch.agent.cli.grammar import Grammar
+from dispatch.agent.cli.output import Output
+
+MANAGE = Path(__file__).resolve().parents[3] / "manage.py"
+
+
+def add(commands: Grammar) -> None:
+    """Declare both commands."""
+    for verb, help in (("simulate", "try a policy on recorded or made-up load"), ("doctor", "check a server's set-up")):
+        command = commands.command(verb, f"{help} (manage.py {verb}, in the server's checkout)")
+        command.add_argument("rest", nargs=argparse.REMAINDER, help="its own options")
+        command.set_defaults(run=run, verb=verb)
+
+
+def run(args: argparse.Namespace, out: Output) -> int:
+    """Become `manage.py VERB …`."""
+    if not MANAGE.is_file():
+        raise exits.Trouble(
+            f"`{args.verb}` runs where the server's manage.py is, and there is none beside this program",
+            exits.SETUP,
+            hint=f"Run `python manage.py {args.verb}` in the server's checkout.",
+        )
+    options = ["--json"] if args.json else []
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, str(MANAGE), args.verb, *options, *args.rest])  # noqa: S606

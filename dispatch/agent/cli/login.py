@@ -1,0 +1,56 @@
+"""`evenflow login`: check a server and a key, and keep them for later commands.
+
+The key is asked for on the terminal, or read as the first line of stdin; never an argument, which others could see.
+"""
+
+import argparse
+import getpass
+import sys
+
+from dispatch.agent.cli import config, exits
+from dispatch.agent.cli.grammar import Grammar
+from dispatch.agent.cli.output import Output
+from dispatch.agent.cli.server import RETRY_FOR_S, Server
+from dispatch.agent.errors import ApiError
+
+
+def add(grammar: Grammar) -> None:
+    """Declare the command."""
+    command = grammar.command("login", "store the server's address and your key")
+    command.add_argument("--no-check", action="store_true", help="store without asking the server")
+    command.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace, out: Output) -> int:
+    """Ask, check, store."""
+    place = config.Place(_url(args.url), _key())
+    if not args.no_check:
+        _check(place, args.retry_for)
+    where = config.store(place)
+    if out.as_json:
+        out.document({"url": place.url, "path": str(where)})
+    else:
+        out.line(f"Stored for {place.url} in {where}.")
+    return exits.OK
+
+
+def _url(given: str | None) -> str:
+    if given is None and sys.stdin.isatty():
+        given = input(f"Server [{config.DEFAULT_URL}]: ").strip()
+    return config.check_url(given or config.DEFAULT_URL)
+
+
+def _key() -> str:
+    text = getpass.getpass("Key (ef_…): ") if sys.stdin.isatty() else sys.stdin.readline()
+    if not text.strip():
+        raise exits.Trouble("no key was given", exits.SETUP, hint="Pipe it in: `evenflow login < keyfile`.")
+    return config.check_key(text.strip())
+
+
+def _check(place: config.Place, retry_for_s: float | None) -> None:
+    server = Server(place, RETRY_FOR_S if retry_for_s is None else retry_for_s)
+    try:
+        server.get("/tasks", {"limit": 1})
+    except ApiError as error:
+        if error.status != 403:  # a key for submitting or working only is a key all the same
+            raise
