@@ -237,7 +237,7 @@ class ControlPlane:
                     return self.reset()
                 return self.write(answer, {})
 
-            do_GET = do_POST = do_DELETE = serve
+            do_GET = do_POST = do_PATCH = do_DELETE = serve
 
             def write(self, answer: Answer, headers: dict[str, str]) -> None:
                 data = b"" if answer.body is None else json.dumps(answer.body).encode()

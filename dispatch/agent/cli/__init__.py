@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import NoReturn
 
 from dispatch.agent.cli import beside, bulk, exits, fleet, get, keys, login, pause, share, submit, tasks, why, work
@@ -21,10 +22,15 @@ COMMANDS = (login, submit, get, tasks, why, bulk, share, fleet, pause, keys, wor
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code and raises SystemExit only for wrong usage and `--help`."""
-    args = parser().parse_args(argv)
+    top = parser()
+    args, rest = top.parse_known_args(argv)
+    if rest and args.run is not beside.run:
+        top.error(f"unrecognized arguments: {' '.join(rest)}")
+    args.rest = rest
     out = Output(as_json=args.json)
     try:
-        code: int = args.run(args, out)
+        with ExitStack() as args.stack:
+            code: int = args.run(args, out)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return exits.INTERRUPTED

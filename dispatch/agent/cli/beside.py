@@ -19,12 +19,11 @@ def add(commands: Grammar) -> None:
     """Declare both commands."""
     for verb, help in (("simulate", "try a policy on recorded or made-up load"), ("doctor", "check a server's set-up")):
         command = commands.command(verb, f"{help} (manage.py {verb}, in the server's checkout)")
-        command.add_argument("rest", nargs=argparse.REMAINDER, help="its own options")
         command.set_defaults(run=run, verb=verb)
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
-    """Become `manage.py VERB …`."""
+    """Become `manage.py VERB …` with the options that this program does not know."""
     if not MANAGE.is_file():
         raise exits.Trouble(
             f"`{args.verb}` runs where the server's manage.py is, and there is none beside this program",

@@ -81,12 +81,19 @@ def task_id(text: str) -> int:
 
 
 def strict_json(text: str) -> Any:
-    """JSON as the API takes it: no NaN or Infinity. Raises ValueError with the place."""
+    """JSON as the API takes it: no NaN, Infinity or 1e400. Raises ValueError with the place."""
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
 def _no_constant(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is out of range")
+    return value

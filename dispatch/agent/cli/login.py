@@ -10,7 +10,7 @@ import sys
 from dispatch.agent.cli import config, exits
 from dispatch.agent.cli.grammar import Grammar
 from dispatch.agent.cli.output import Output
-from dispatch.agent.cli.server import RETRY_FOR_S, Server
+from dispatch.agent.cli.server import Server, connect
 from dispatch.agent.errors import ApiError
 
 
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     """Ask, check, store."""
     place = config.Place(_url(args.url), _key())
     if not args.no_check:
-        _check(place, args.retry_for)
+        _check(connect(args, place))
     where = config.store(place)
     if out.as_json:
         out.document({"url": place.url, "path": str(where)})
@@ -47,8 +47,7 @@ def _key() -> str:
     return config.check_key(text.strip())
 
 
-def _check(place: config.Place, retry_for_s: float | None) -> None:
-    server = Server(place, RETRY_FOR_S if retry_for_s is None else retry_for_s)
+def _check(server: Server) -> None:
     try:
         server.get("/tasks", {"limit": 1})
     except ApiError as error:

@@ -60,5 +60,5 @@ def _read(word: str) -> tuple[str, str | float]:
 
 
 def _hint(name: str) -> str:
-    near = get_close_matches(name, NAMES, n=1)
-    return f"Did you mean {near[0]}:…? " * bool(near) + f"Words are name:value ({', '.join(NAMES)}) and age>10m."
+    near = [f"Did you mean {known}:…? " for known in get_close_matches(name, NAMES, n=1)]
+    return f"{''.join(near)}Words are name:value ({', '.join(NAMES)}) and age>10m."

@@ -4,7 +4,7 @@ import argparse
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from dispatch.agent.cli import config, exits
 from dispatch.agent.errors import Unreachable
@@ -60,11 +60,8 @@ class Server:
             raise exits.Trouble(message, exits.SOFTWARE, hint="Check the address.") from error
 
 
-def connect(args: argparse.Namespace) -> Server:
-    """The server that the options, the environment and `evenflow login` name."""
-    return Server(config.load(args.url), RETRY_FOR_S if args.retry_for is None else args.retry_for)
-
-
-def segment(text: str) -> str:
-    """`text` as one part of a path."""
-    return quote(text, safe="")
+def connect(args: argparse.Namespace, place: config.Place | None = None) -> Server:
+    """The server that the options, the environment and `evenflow login` name; closed when the command has run."""
+    server = Server(place or config.load(args.url), RETRY_FOR_S if args.retry_for is None else args.retry_for)
+    args.stack.callback(server.transport.close)
+    return server

@@ -31,6 +31,7 @@ FIELDS = (
 FIRST_POLL_S, LAST_POLL_S = 0.01, 0.1  # between two looks at the child
 FILE_POLL_S = 1.0  # between two looks at its progress file
 MAX_STDOUT = 512 * 1024  # characters kept for --stdout-result
+MAX_ECHO = 4000  # characters of an output line that are repeated
 MAX_WARNINGS = 20  # about one task's lines
 UNSET = object()
 Tell = Callable[[str, Job, dict[str, Any]], None]  # event, job, more
@@ -156,7 +157,7 @@ class Wrapped:
         if stream == "stdout" and self._options.stdout_result and self._stdout_size < MAX_STDOUT:
             self._stdout.append(line)
             self._stdout_size += len(line) + 1
-        self._tell("output", self._job, {"stream": stream, "line": line})
+        self._tell("output", self._job, {"stream": stream, "line": line[:MAX_ECHO]})
 
     def _obey(self, said: lines.Said) -> None:
         if said.word == "result":
@@ -223,9 +224,18 @@ class Wrapped:
         return False
 
     def _fail(self, end: verdict.Verdict, stack: str) -> None:
-        job, told = self._job, {"retry_after_s": end.retry_after_s, "tool": end.tool}
+        job = self._job
         try:
-            self._insist(lambda: job.fail(end.message, kind=end.outcome, type=end.type, stack=stack or None, **told))
+            self._insist(
+                lambda: job.fail(
+                    end.message,
+                    kind=end.outcome,
+                    type=end.type,
+                    stack=stack or None,
+                    retry_after_s=end.retry_after_s,
+                    tool=end.tool,
+                )
+            )
         except ApiError as error:
             if error.status != 422:
                 raise
