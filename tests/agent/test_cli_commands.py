@@ -75,6 +75,19 @@ def test_login_checks_and_stores_for_the_owner_only(
     assert evenflow("get", "7")[0] == 0
 
 
+def test_login_takes_the_ready_file_of_a_server_beside(
+    console: Console, place: Path, evenflow: Run, tmp_path: Path
+) -> None:
+    console.says["GET", "/tasks"] = pages([])
+    ready = tmp_path / "ready.json"
+    ready.write_text(json.dumps({"url": console.url, "admin_key": KEY, "operator": {}}))
+    assert evenflow("login", "--ready-file", str(ready))[0] == 0
+    assert json.loads(place.read_text()) == {"url": console.url, "key": KEY}
+    ready.write_text("[]")
+    assert evenflow("login", "--ready-file", str(ready))[0] == 78
+    assert evenflow("login", "--ready-file", str(tmp_path / "missing"))[0] == 66
+
+
 def test_login_refuses_a_bad_key_and_keeps_the_old_file(
     console: Console, place: Path, evenflow: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,12 +2,15 @@
 
 import argparse
 import io
+import re
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dispatch.agent.cli import exits, grammar, lines, search, verdict
+from dispatch.agent.cli import exits, grammar, lines, parser, search, verdict
 from dispatch.agent.cli.bar import Bar
 from dispatch.agent.cli.output import age, cell, clean, moment, percent
 from dispatch.agent.errors import ApiError, Unreachable
@@ -262,3 +265,49 @@ def test_errors_become_a_sentence_and_a_code(error: Exception, code: int, said: 
     problem = exits.explain(error)
     assert problem.code == code
     assert said in f"{problem.sentence} {problem.hint}"
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def _options(command: argparse.ArgumentParser) -> set[str]:
+    found = set()
+    for action in command._actions:
+        found |= {option for option in action.option_strings if option.startswith("--")}
+        if isinstance(action.choices, dict):
+            found |= {option for inner in action.choices.values() for option in _options(inner)}
+    return found
+
+
+def test_the_documents_name_every_command_and_no_other_option() -> None:
+    commands = next(action.choices for action in parser()._actions if isinstance(action.choices, dict))
+    reference = (ROOT / "docs/reference/cli.md").read_text()
+    table = reference.split("## Commands")[1].split("## Search words")[0]
+    assert {name for name in commands if f"`{name} " not in table} == set()
+    known = {option for command in commands.values() for option in _options(command)} | {"--prompt-file"}
+    guide = (ROOT / "docs/guides/wrap-a-command.md").read_text()
+    assert set(re.findall(r"--[a-z][a-z-]+", reference + guide)) <= known
+
+
+def test_the_documented_exit_codes_are_the_ones_in_use() -> None:
+    reference = (ROOT / "docs/reference/cli.md").read_text().split("## Exit codes")[1].split("## Commands")[0]
+    used = {value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", reference, re.M)} == used
+    guide = (ROOT / "docs/guides/wrap-a-command.md").read_text().split("## How the command exits")[1]
+    assert {int(code) for row in re.findall(r"^\| ([\d, ]+)", guide, re.M) for code in re.findall(r"\d+", row)} == set(
+        verdict.TABLE
+    )
+    protocol = (ROOT / "docs/guides/wrap-a-command.md").read_text()
+    for line in re.findall(r"^::.*$", protocol, re.M):
+        assert lines.read(line) is not None
+    assert {lines.read(line).word for line in re.findall(r"^::.*$", protocol, re.M)} == set(lines.WORDS)  # type: ignore[union-attr]
+
+
+def test_the_command_line_imports_nothing_but_the_standard_library() -> None:
+    code = (
+        "import sys, dispatch.agent.cli; "
+        "print(sorted({name.split('.')[0] for name in sys.modules} - set(sys.stdlib_module_names) - {'__main__'})); "
+        "print(sorted(name for name in sys.modules if name.startswith('dispatch.') and 'agent' not in name))"
+    )
+    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["['dispatch']", "[]"]

@@ -323,6 +323,20 @@ def test_sigterm_ends_the_children_and_releases_their_tasks(console: Console, wo
     assert console.calls[-1].method == "DELETE"  # an orderly goodbye
 
 
+def test_a_second_signal_does_not_wait_for_the_grace(console: Console, work: Any, tmp_path: Path) -> None:
+    console.add(7)
+    worker = work(STUBBORN, "--grace", "60")
+    child = pid(tmp_path / "child", console)
+    worker.process.send_signal(signal.SIGHUP)  # a closed terminal
+    time.sleep(0.5)
+    assert alive(child)
+    began = time.monotonic()
+    assert worker.stop(signal.SIGTERM)[0] == 0
+    assert time.monotonic() - began < 5
+    assert not alive(child)
+    assert [verb for verb, _ in console.ends()] == ["release"]
+
+
 def test_a_killed_wrapper_leaves_no_child_behind(console: Console, work: Any, tmp_path: Path) -> None:
     console.add(7)
     worker = work(FAMILY)
@@ -372,6 +386,13 @@ def test_a_command_that_cannot_run_claims_nothing(
     assert worker.process.returncode == code
     assert said in shown
     assert console.calls == []
+
+
+def test_an_unreachable_server_is_named(console: Console, work: Any) -> None:
+    worker = work("true", "--url", "http://127.0.0.1:9", "--retry-for", "0")
+    _, shown = worker.process.communicate(timeout=15)
+    assert worker.process.returncode == 69
+    assert "http://127.0.0.1:9: nothing answers there" in shown
 
 
 def test_a_refused_registration_ends_it(console: Console, work: Any) -> None:

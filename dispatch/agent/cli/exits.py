@@ -68,6 +68,12 @@ def explain(error: BaseException) -> Problem:
     return Problem(SOFTWARE, "trouble", str(error))
 
 
+def unreachable(url: str, error: Unreachable) -> Trouble:
+    """The same error with the address in it."""
+    problem = explain(error)
+    return Trouble(f"{url}: {problem.sentence}", problem.code, hint=problem.hint)
+
+
 def _refusal(error: ApiError) -> Problem:
     code = LATER if error.status >= 500 else BY_STATUS.get(error.status, REFUSED)
     sentence, hint = error.detail, ""

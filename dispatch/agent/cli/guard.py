@@ -5,6 +5,8 @@ the pipe ends, the wrapper is gone, whatever the reason: the groups left get TER
 Run as `python -c SOURCE GRACE`, so that it needs nothing but the interpreter; it ignores the signals of a terminal.
 """
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -37,6 +39,7 @@ class Guard:
 
     def __init__(self, grace_s: float) -> None:
         self._lock = threading.Lock()
+        self._groups: set[int] = set()
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", SOURCE, str(grace_s)],
             stdin=subprocess.PIPE,
@@ -49,14 +52,19 @@ class Guard:
 
     def watch(self, group: int) -> None:
         """This process group is to die with us."""
+        self._groups.add(group)
         self._say(f"+{group}\n")
 
     def forget(self, group: int) -> None:
         """This process group has ended."""
+        self._groups.discard(group)
         self._say(f"-{group}\n")
 
     def close(self) -> None:
-        """End the guard; groups still watched are ended with it."""
+        """End the guard; groups still watched are killed at once."""
+        for group in list(self._groups):
+            with suppress(OSError):
+                os.killpg(group, signal.SIGKILL)
         with self._lock:
             if self._process.stdin and not self._process.stdin.closed:
                 self._process.stdin.close()

@@ -53,8 +53,7 @@ class Server:
         try:
             return self.transport.call(method, f"/api/v1{path}", body, **more)
         except Unreachable as error:
-            problem = exits.explain(error)
-            raise exits.Trouble(f"{self.url}: {problem.sentence}", problem.code, hint=problem.hint) from error
+            raise exits.unreachable(self.url, error) from error
         except ValueError as error:  # 200 and no JSON: a proxy's page, another program's port
             message = f"{self.url} does not answer as an Evenflow server"
             raise exits.Trouble(message, exits.SOFTWARE, hint="Check the address.") from error

@@ -4,21 +4,24 @@ Claims tasks as a worker and runs the command once per task (no shell), with the
 lease, a cancel, a yield or SIGTERM ends the child's whole process group: TERM, the grace, KILL; after SIGTERM the tasks
 go back uncounted, a second signal does not wait. The command talks back by lines on stdout (lines.py), its exit code
 decides the end (verdict.py). docs/guides/wrap-a-command.md shows it all.
+Limits: POSIX only (process groups).
 With --json one event a line on stdout: started, output, warning, stopping, completed, failed, released, lost.
 """
 
 import argparse
 import json
 import logging
+import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import threading
 from contextlib import suppress
 from typing import Any
 
-from dispatch.agent import Client, Job, LeaseLost, Runner
+from dispatch.agent import Client, Job, LeaseLost, Runner, Unreachable
 from dispatch.agent.cli import config, exits, grammar, verdict
 from dispatch.agent.cli.guard import Guard
 from dispatch.agent.cli.output import Output
@@ -69,8 +72,13 @@ def run(args: argparse.Namespace, out: Output) -> int:
         pass_key=args.pass_key,
     )
     _log_to(out)
-    worker = Worker(_client(args), options, Telling(out, quiet=args.quiet), once=args.once)
-    return worker.run()
+    place = config.load(args.url)
+    worker = Worker(_client(args, place), options, Telling(out, quiet=args.quiet), once=args.once)
+    _hear_hangup()
+    try:
+        return worker.run()
+    except Unreachable as error:
+        raise exits.unreachable(place.url, error) from error
 
 
 class Worker:
@@ -89,6 +97,7 @@ class Worker:
 
     def run(self) -> int:
         """Until a signal, the one task, or a command that cannot be started."""
+        self._tell.connecting(self._client.name)
         try:
             session = self._client.session()  # a refused key or registration ends the command before anything else
             self._tell.hello(self._client, session)
@@ -122,6 +131,11 @@ class Telling:
         self._quiet = quiet
         self._lock = threading.Lock()
 
+    def connecting(self, name: str) -> None:
+        """The session is about to be opened, which may take a while."""
+        if not self._out.as_json:
+            self._out.note(f"{name}: connecting")
+
     def hello(self, client: Client, session: int) -> None:
         """The session is open."""
         if not self._out.as_json:
@@ -152,8 +166,7 @@ def _command(text: str) -> list[str]:
     return words
 
 
-def _client(args: argparse.Namespace) -> Client:
-    place = config.load(args.url)
+def _client(args: argparse.Namespace, place: config.Place) -> Client:
     labels = dict(label.partition("=")[::2] for label in args.labels)
     return Client(
         place.url,
@@ -172,6 +185,12 @@ def _client(args: argparse.Namespace) -> Client:
 def _host() -> str:
     name = re.sub(r"[^a-z0-9._-]+", "-", socket.gethostname().lower()).lstrip("._-")
     return name[:63] or "worker"
+
+
+def _hear_hangup() -> None:
+    """A closed terminal is a SIGTERM, unless it is to be ignored (nohup)."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, lambda number, frame: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def _log_to(out: Output) -> None:
