@@ -244,12 +244,13 @@ def test_a_line_that_is_no_task_is_named(console: Console, evenflow: Run, tmp_pa
 
 
 def test_tasks_are_listed_by_search_words(console: Console, evenflow: Run) -> None:
-    items = [task(number, error={"message": "boom\x1b]0;x\x07"}) for number in range(250)]
+    items = [task(number, reason="gave up", error={"message": "boom\x1b]0;x\x07"}) for number in range(250)]
     console.says["GET", "/tasks"] = pages(items)
     code, text, said = evenflow("tasks", "ls", "state:queued tenant:sales", "age>10m", "--limit", "150")
     assert (code, len(text.splitlines())) == (0, 151)
     assert "the first 150 only" in said
     assert "\x1b" not in text
+    assert r"gave up: boom\x1b]0;x\x07" in text
     assert "state=queued&tenant=sales&min_age_s=600.0&limit=100" in console.calls[0].path
     assert len(json.loads(evenflow("tasks", "ls", "--limit", "0", "--json")[1])["items"]) == 250
 
@@ -337,11 +338,20 @@ def test_share_tells_who_is_below_and_who_asks_for_nothing(console: Console, eve
 
 def test_workers_are_listed_and_drained_by_name(console: Console, evenflow: Run) -> None:
     left = iter([2, 2, 1, 0])
-    plain = {"id": 3, "state": "live", "pool": "default", "slots": 4, "last_seen_s": 0.4, "capabilities": ["gpu"]}
+    plain = {
+        "id": 3,
+        "state": "live",
+        "pool": "default",
+        "slots": 4,
+        "last_seen_at": "2030-01-01T00:00:00Z",
+        "capabilities": ["gpu"],
+    }
     console.says["GET", "/workers"] = lambda query, body: {
         "items": [{**plain, "name": "w1", "running": next(left)}, {**plain, "id": 4, "name": "w2"}]
     }
-    assert "gpu" in evenflow("workers")[1]
+    listed = evenflow("workers")[1]
+    assert "2030-01-01 00:00:00Z" in listed
+    assert "gpu" in listed
     console.says["PATCH", "/workers/3"] = lambda query, body: {**plain, **body}
     code, text, _ = evenflow("drain", "w1", "--wait")
     assert (code, text) == (0, "w1 is draining and has nothing in hand.\n")

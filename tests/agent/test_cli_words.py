@@ -249,6 +249,7 @@ def _unreachable(cause: Exception) -> Unreachable:
             "class: there is",
         ),
         (ApiError(404, "not-found", "There is no such task."), 66, "There is no such task."),
+        (ApiError(404, "not-found", "There is no such address."), 66, "does not know that address (404 There is no"),
         (ApiError(404, "", "Not Found"), 66, "does not know that address (404 Not Found)"),
         (ApiError(401, "unauthenticated", "no"), 77, "evenflow login"),
         (ApiError(403, "forbidden", "needs operate"), 77, "needs operate"),

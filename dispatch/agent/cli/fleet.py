@@ -6,10 +6,10 @@ from typing import Any
 
 from dispatch.agent.cli import exits, grammar
 from dispatch.agent.cli.bar import Bar
-from dispatch.agent.cli.output import Output, age
+from dispatch.agent.cli.output import Output, moment
 from dispatch.agent.cli.server import Server, connect
 
-HEADS = (">ID", "NAME", "STATE", "POOL", ">RUNNING", ">SLOTS", ">SEEN", "CAPABILITIES", "VERSION")
+HEADS = (">ID", "NAME", "STATE", "POOL", ">RUNNING", ">SLOTS", "LAST SEEN", "CAPABILITIES")
 POLL_S = 1.0
 
 
@@ -76,5 +76,5 @@ def _until_idle(server: Server, name: str, pool: str | None) -> None:
 
 def _row(item: dict[str, Any]) -> list[Any]:
     names = [item.get(name) for name in ("id", "name", "state", "pool", "running", "slots")]
-    seen = item.get("last_seen_s")
-    return [*names, None if seen is None else age(seen), item.get("capabilities"), item.get("version")]
+    seen = item.get("last_seen_at")
+    return [*names, moment(seen) if seen else None, item.get("capabilities")]

@@ -65,7 +65,9 @@ def _show(task: dict[str, Any], out: Output) -> None:
     for name in ("tenant", "class", "user", "pool", "type", "capabilities", "tools", "priority", "key"):
         if task.get(name) not in (None, "", [], 0):
             out.line(f"  {name:<12} {cell(task[name])}")
-    out.line(f"  {'attempts':<12} {task.get('attempts', 0)}, of them lost {task.get('losses', 0)}")
+    starts, counted = task.get("starts", task.get("attempts", 0)), task.get("attempts", 0)
+    if starts:
+        out.line(f"  {'starts':<12} {starts}, {counted} of them failed or lost")
     if task.get("queue_age_s") is not None:
         out.line(f"  {'waiting':<12} {age(task['queue_age_s'])}")
     if lease := task.get("lease"):
@@ -85,5 +87,6 @@ def _rest(event: dict[str, Any]) -> str:
     error = event.get("error")
     said = error.get("message") if isinstance(error, dict) else error
     attempt = f"attempt {event['attempt']}" if event.get("attempt") else ""
-    parts = (attempt, event.get("worker"), event.get("actor"), event.get("reason"), said)
+    reason = event.get("reason") if event.get("reason") != event.get("event") else None
+    parts = (attempt, event.get("worker"), event.get("actor"), reason, said)
     return ", ".join(str(part) for part in parts if part)

@@ -9,7 +9,7 @@ from dispatch.agent.cli.grammar import Grammar
 from dispatch.agent.cli.output import Output, age
 from dispatch.agent.cli.server import connect
 
-HEADS = (">ID", "STATE", "CLASS", "TENANT", "USER", "TYPE", ">AGE", ">TRIES", "WORKER", "WHY")
+HEADS = (">ID", "STATE", "CLASS", "TENANT", "USER", "TYPE", ">WAITING", ">STARTS", "WORKER", "WHY")
 
 
 def add(commands: Grammar) -> None:
@@ -44,9 +44,13 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
 
 def _row(task: dict[str, Any]) -> list[Any]:
+    names = [task.get(name) for name in ("id", "state", "class", "tenant", "user", "type")]
+    waiting = age(task["queue_age_s"]) if task.get("queue_age_s") is not None else None
+    worker = (task.get("lease") or {}).get("worker")
+    return [*names, waiting, task.get("starts", task.get("attempts")), worker, _why(task)]
+
+
+def _why(task: dict[str, Any]) -> str:
     error = task.get("error")
     message = error.get("message") if isinstance(error, dict) else error
-    worker = (task.get("lease") or {}).get("worker")
-    tried = (task.get("attempts"), age(task["queue_age_s"]) if task.get("queue_age_s") is not None else None)
-    names = [task.get(name) for name in ("id", "state", "class", "tenant", "user", "type")]
-    return [*names, tried[1], tried[0], worker, task.get("reason") or message]
+    return ": ".join(str(part) for part in (task.get("reason"), message) if part)
