@@ -1,0 +1,99 @@
+"""What the pages about the command line tell people to type, typed into the running product."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.harness import ROOT, Product, running
+from tests.docs.pages import blocks
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
+
+GUIDE = ROOT / "docs/guides/wrap-a-command.md"
+REFERENCE = ROOT / "docs/reference/cli.md"
+PROGRAMS = {
+    "evenflow": f'exec {sys.executable} -m dispatch.agent.cli "$@"',
+    "summarise": 'echo "::progress {\\"step\\": 1}"; echo "::result {\\"from\\": \\"summarise\\"}"',
+    "my-llm-agent": 'grep -q "a question" "$2" && echo "the answer"',
+}
+
+
+@pytest.fixture
+def product() -> Iterator[Product]:
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def folder(product: Product, tmp_path: Path) -> Path:
+    """A folder with the ready-file and the programs that the pages speak of; the classes and tenants are there."""
+    (tmp_path / ".data").mkdir()
+    (tmp_path / ".data/ready.json").write_text(product.ready_file.read_text())
+    for name, text in PROGRAMS.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    product.ok("POST", "/api/v1/classes", {"slug": "batch"})
+    product.ok("POST", "/api/v1/tenants", {"slug": "sales"})
+    return tmp_path
+
+
+def environment(folder: Path) -> dict[str, str]:
+    path = f"{folder}:{os.environ['PATH']}"
+    return {"PATH": path, "PYTHONPATH": str(ROOT), "HOME": str(folder), "TMPDIR": str(folder)}
+
+
+@contextmanager
+def typed(script: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run it as typed until the block ends, then press Ctrl-C."""
+    process = subprocess.Popen(
+        ["sh", "-euc", script],
+        cwd=folder,
+        env=environment(folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=30)
+
+
+def test_the_guide_to_wrapping_block_by_block(product: Product, folder: Path) -> None:
+    results = [{"from": "summarise"}, int, {"stdout": "the answer", "cut": False}]
+    for script, result in zip(blocks(GUIDE, "sh"), results, strict=True):
+        task = {"tenant": "sales", "class": "batch", "payload": {"text": "a question"}}
+        number = product.ok("POST", "/api/v1/tasks", task)["id"]
+        with typed(script, folder):
+            product.wait_for(lambda: product.ok("GET", f"/api/v1/tasks/{number}")["state"] == "succeeded")  # noqa: B023
+        found = product.ok("GET", f"/api/v1/tasks/{number}")["result"]
+        assert isinstance(found, int) if result is int else found == result
+
+
+def test_the_reference_submits_lines(product: Product, folder: Path) -> None:
+    rows = [{"payload": number, "key": f"row-{number}"} for number in range(3)]
+    (folder / "tasks.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    script = blocks(REFERENCE, "sh")[0]
+    login = "evenflow login --ready-file .data/ready.json >&2\n"
+    first, again = [
+        subprocess.run(
+            ["sh", "-euc", login + script],
+            cwd=folder,
+            env=environment(folder),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert len(first) == 3
+    assert again == first, "the same keys are the same tasks"
