@@ -193,6 +193,13 @@ class Ended(_WithClaim):
     sanitized: bool = False
 
 
+class Kept(BaseModel):
+    """A checkpoint was stored; the task goes on."""
+
+    state: StateName
+    sanitized: bool = False
+
+
 class OutcomeAnswer(BaseModel):
     """What became of one outcome of a batch."""
 

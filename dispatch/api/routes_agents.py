@@ -17,8 +17,8 @@ from dispatch.api import schemas_policy as policy
 from dispatch.api.app import caller, raised, verb
 from dispatch.api.routes_tasks import page
 from dispatch.errors import EvenflowError
+from dispatch.services import checkpoint, finish, heartbeat, workers
 from dispatch.services import claim as claims
-from dispatch.services import finish, heartbeat, workers
 from dispatch.services.messages import Caller, ClaimAnswer
 
 POLL_S = 0.25  # between two looks of a parked claim; the hot plane is woken instead
@@ -73,6 +73,12 @@ async def fail(request: HttpRequest, task_id: int, body: agents.FailIn) -> dict[
 async def release(request: HttpRequest, task_id: int, body: agents.ReleaseIn) -> dict[str, Any]:
     """Give the task back, uncounted."""
     return await _end(caller(request), task_id, "release", body)
+
+
+@verb(router, "POST", "/tasks/{int:task_id}/checkpoint", "checkpoint", answer=answers.Kept, replays=False)
+def keep(request: HttpRequest, task_id: int, body: agents.CheckpointIn) -> dict[str, Any]:
+    """Leave a checkpoint for the next attempt."""
+    return wire.ended(checkpoint.checkpoint(caller(request), task_id, body.token, body.checkpoint, append=body.append))
 
 
 @verb(router, "POST", "/completions", "complete_many", answer=answers.CompletionsAnswer)

@@ -16,8 +16,8 @@ from dispatch.api.schemas_tasks import SubmitIn
 from dispatch.api.validation import validate
 from dispatch.errors import EvenflowError
 from dispatch.hot.engine import Client, Engine
+from dispatch.services import checkpoint, workers
 from dispatch.services import messages as m
-from dispatch.services import workers
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,6 +82,15 @@ async def end(engine: Engine, call: Call, *, outcome: str) -> problems.Answer:
     return problems.answer(200, {**wire.ended(result), **await _claim_beside(engine, call)})
 
 
+async def keep(engine: Engine, call: Call) -> problems.Answer:
+    """Leave a checkpoint for the next attempt."""
+    body = call.body
+    kept = await engine.job(
+        lambda: checkpoint.checkpoint(call.caller, call.id, body.token, body.checkpoint, append=body.append)
+    )
+    return problems.answer(200, wire.ended(kept))
+
+
 async def completions(engine: Engine, call: Call) -> problems.Answer:
     """Many outcomes, each for itself."""
     given = wire.ends(call.caller, call.body)
@@ -119,8 +128,9 @@ _EXACT = {
     f"{PREFIX}/completions": Verb(completions, agents.CompletionsIn, 200),
     f"{PREFIX}/tasks": Verb(submit, SubmitIn, 201),
 }
-_ENDS = {outcome: Verb(partial(end, outcome=outcome), schema, 200) for outcome, schema in wire.BODIES.items()}
-_TASK = re.compile(rf"{PREFIX}/tasks/([0-9]{{1,30}})/({'|'.join(_ENDS)})")
+_OF_TASK = {outcome: Verb(partial(end, outcome=outcome), schema, 200) for outcome, schema in wire.BODIES.items()}
+_OF_TASK["checkpoint"] = Verb(keep, agents.CheckpointIn, 200)
+_TASK = re.compile(rf"{PREFIX}/tasks/([0-9]{{1,30}})/({'|'.join(_OF_TASK)})")
 _SESSION = re.compile(rf"{PREFIX}/sessions/([0-9]{{1,30}})")
 _GOODBYE = Verb(goodbye, None, 204)
 
@@ -131,7 +141,7 @@ def route(method: str, path: str) -> tuple[Verb, int] | None:
         if (verb := _EXACT.get(path)) is not None:
             return verb, 0
         if found := _TASK.fullmatch(path):
-            return _ENDS[found[2]], int(found[1])
+            return _OF_TASK[found[2]], int(found[1])
     elif method == "DELETE" and (found := _SESSION.fullmatch(path)):
         return _GOODBYE, int(found[1])
     return None

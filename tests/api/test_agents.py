@@ -252,6 +252,27 @@ def test_results_and_checkpoints_have_a_size(world: World) -> None:
     assert world.door.post(f"{path}/complete", fits).status == 200
 
 
+def test_a_checkpoint_is_fenced_and_reaches_the_next_attempt(world: World) -> None:
+    lease = world.lease()
+    path = f"/tasks/{lease['task_id']}/checkpoint"
+    for body in ({"checkpoint": {"page": 1}}, {"checkpoint": {"page": 2}}, {"checkpoint": "a", "append": True}):
+        reply = world.door.post(path, {"token": lease["token"], **body})
+        assert (reply.status, reply.data) == (200, {"state": "leased"})
+    assert world.door.post(path, {"token": lease["token"], "checkpoint": "\x00", "append": True}).data["sanitized"]
+    is_problem(world.door.post(path, {"token": lease["token"] + 1, "checkpoint": 1}), 409, "lease-lost")
+    own = {"token": lease["token"], "checkpoint": 1}
+    is_problem(world.door.post(path, own, key=world.key("work")), 409, "lease-lost")
+    is_problem(world.door.post("/tasks/123456/checkpoint", own), 404, "not-found")
+    for bad, field in (({}, "token"), ({"token": 1}, "checkpoint"), ({**own, "append": 1}, "append")):
+        reply = world.door.post(path, bad)
+        is_problem(reply, 422, "validation", bad)
+        assert field in reply.fields
+    world.door.post(f"/tasks/{lease['task_id']}/release", {"token": lease["token"]})
+    world.offer(lease["task_id"], lease["session_id"])
+    (again,) = world.door.post("/claims", {"session_id": lease["session_id"], "max": 1}).data["leases"]
+    assert (again["checkpoint"], again["journal"]) == ({"page": 2}, ["a", "\ufffd"])
+
+
 def test_a_long_error_is_cut_not_refused(world: World) -> None:
     lease = world.lease()
     error = {"message": "é" * 100_000, "kind": "permanent", "stack": "s" * 100_000}
