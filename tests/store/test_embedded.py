@@ -108,6 +108,7 @@ def test_a_directory_that_cannot_be_made_is_named(folder: Path) -> None:
 
 
 def test_missing_postgresql_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENFLOW_POSTGRES_BIN", raising=False)
     monkeypatch.setattr(programs, "_wheel", lambda: None)
     monkeypatch.setattr(programs, "SYSTEM", folder / "no-postgresql-here")
     monkeypatch.setattr(shutil, "which", lambda _: None)
@@ -139,6 +140,7 @@ def test_root_is_refused_below_a_closed_folder_and_nothing_is_opened(folder: Pat
 def test_root_copies_programs_that_its_postgresql_user_cannot_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("EVENFLOW_POSTGRES_BIN", raising=False)
     private = folder / "venv"
     private.mkdir(mode=0o700)
     package = programs.installed().parent.parent
