@@ -24,6 +24,7 @@ class Limits:
     task_capabilities: int = 16
     task_tools: int = 8
     worker_capabilities: int = 64
+    lanes: int = 5000  #: with queued work, per tenant and pool; more is refused with 429
 
 
 def limits() -> Limits:

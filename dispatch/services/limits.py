@@ -3,14 +3,16 @@
 Where a tenant has a limit its submits run one after another (a transaction-long lock), so two never pass it together.
 """
 
+import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dispatch.errors import RateLimited
 from dispatch.store import db
 
 MINUTE_S = 60.0
+ROOMY_S = 10.0
 RETRY_FULL_S = 5.0  # when a full queue will have room again is unknown
 
 
@@ -53,18 +55,26 @@ def _check_minute(tenant: Mapping[str, Any], wanted: int) -> None:
     raise RateLimited(f"The tenant {tenant['slug']} may submit {most} tasks a minute.", retry_after_s=max(wait, 1.0))
 
 
-def check_lanes(lanes: Sequence[tuple[int, int, int]], most: int) -> None:
+_roomy: dict[tuple[int, int, int], float] = {}  # (tenant, pool, most) → until when its lanes need no new count
+
+
+def check_lanes(lanes: Iterable[tuple[int, int, int]], most: int, *, known: bool) -> None:
     """Raise RateLimited when (tenant, pool, lane)s of new tasks would leave a tenant too many lanes with queued work.
 
-    Lanes with and without work are counted first, which is cheap; only beyond the limit is their work looked at.
+    Lanes with and without work are counted first, which is cheap; only beyond the limit is their work looked at. Lanes
+    that are all `known` cannot raise that count, so it is believed for ROOMY_S (others may make lanes meanwhile, and
+    count them themselves).
     """
     wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
     for tenant_id, pool_id, lane_id in lanes:
-        wanted[tenant_id, pool_id].add(lane_id)
+        if not known or _roomy.get((tenant_id, pool_id, most), 0.0) < time.monotonic():
+            wanted[tenant_id, pool_id].add(lane_id)
     params = {"tenants": [key[0] for key in wanted], "pools": [key[1] for key in wanted]}
-    for tenant_id, pool_id, count in db.tuples("count_lanes", params):
+    for tenant_id, pool_id, count in db.tuples("count_lanes", params) if wanted else []:
         if count <= most:
+            _roomy[tenant_id, pool_id, most] = time.monotonic() + ROOMY_S
             continue
+        _roomy.pop((tenant_id, pool_id, most), None)
         queued = {row[0] for row in db.tuples("queued_lanes", {"tenant_id": tenant_id, "pool_id": pool_id})}
         if len(queued | wanted[tenant_id, pool_id]) > most:
             raise RateLimited(f"A tenant may have queued work in {most} lanes of a pool.", retry_after_s=RETRY_FULL_S)

@@ -5,14 +5,12 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
+from dispatch import conf
 from dispatch.core import canonical, validate
 from dispatch.core.types import MICRO
 from dispatch.errors import TooLarge
 from dispatch.services.messages import TaskSpec
 
-MAX_CAPABILITIES = 16
-MAX_TOOLS = 8
-MAX_PAYLOAD = 1 << 20  # bytes of JSON text
 MAX_KEY = 200
 
 Problems = list[tuple[str, str]]
@@ -34,8 +32,8 @@ def problems(spec: TaskSpec) -> Problems:
         ("run_at", None if spec.run_at is None else validate.moment(spec.run_at)),
         ("deadline", None if spec.deadline is None else validate.moment(spec.deadline)),
         ("key", None if spec.key is None else validate.text(spec.key, 1, MAX_KEY)),
-        *_names("capabilities", spec.capabilities, MAX_CAPABILITIES),
-        *_names("tools", spec.tools, MAX_TOOLS),
+        *_names("capabilities", spec.capabilities, conf.limits().task_capabilities),
+        *_names("tools", spec.tools, conf.limits().task_tools),
     ]
     return [(field, problem) for field, problem in found if problem]
 
@@ -57,8 +55,8 @@ def payload_text(value: Any) -> tuple[str, str | None]:
         size = len(text.encode())
     except (ValueError, TypeError, RecursionError):
         return "", "must be JSON without NaN, Infinity or lone surrogates"
-    if size > MAX_PAYLOAD:
-        raise TooLarge(f"A payload may have at most {MAX_PAYLOAD} bytes of JSON.")
+    if size > (most := conf.limits().payload_bytes):
+        raise TooLarge(f"A payload may have at most {most} bytes of JSON.")
     if "\\u0000" in text and _holds_nul(value):  # the cheap test first: an escaped backslash looks alike
         return "", "must not hold NUL characters"
     return text, None

@@ -12,17 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.db import IntegrityError
 
-from dispatch import events
+from dispatch import conf, events
 from dispatch.core import validate
 from dispatch.core.states import State
 from dispatch.core.validate import NO_USER
 from dispatch.errors import Forbidden, Invalid, KeyReused, Unavailable
 from dispatch.services import access, limits, specs
 from dispatch.services.messages import Caller, Submitted, TaskSpec
-from dispatch.store import capsets, db, lanes
+from dispatch.store import db, lanes
 
 TRIES = 3  # a lane or a key's holder may vanish between two statements
 
@@ -75,7 +74,6 @@ def _submit(caller: Caller, tasks: Sequence[TaskSpec], batch: bool) -> list[Subm
     if new:
         limits.check_rates([item.tenant_id for item in new], tenants)
         _find_lanes(new)
-        limits.check_lanes([(item.tenant_id, item.pool_id, item.lane_id) for item in new], settings.EVENFLOW_MAX_LANES)
         _insert(new)
         started = {item.pool_id for item in new if item.stands_for and item.stands_for[1] == State.QUEUED}
         db.hint(events.POOL, started)
@@ -190,22 +188,24 @@ def _meet_holders(items: Any, *, all_must: bool = False) -> None:
 
 
 def _find_lanes(items: Sequence[_Item]) -> None:
-    users = lanes.resolve_users((item.tenant_id, item.spec.user or NO_USER) for item in items)
-    sets = capsets.intern({item.spec.capabilities for item in items})
-    keys = [
-        (
-            item.pool_id,
-            item.class_id,
-            item.tenant_id,
-            users[item.tenant_id, item.spec.user or NO_USER],
-            sets[tuple(sorted(set(item.spec.capabilities)))],
-            item.tools,
+    """Give each item its lane; a tenant's lanes are counted where one may be new."""
+    names = [
+        lanes.LaneName(
+            pool=item.pool_id,
+            work_class=item.class_id,
+            tenant=item.tenant_id,
+            user=item.spec.user or NO_USER,
+            capabilities=tuple(sorted(set(item.spec.capabilities))),
+            tools=item.tools,
         )
         for item in items
     ]
-    ids = lanes.resolve(keys)
-    for item, key in zip(items, keys, strict=True):
-        item.lane_id = ids[key]
+    known = lanes.remembered(names)
+    ids = lanes.resolve(names)
+    for item, name in zip(items, names, strict=True):
+        item.lane_id = ids[name]
+    used = {(item.tenant_id, item.pool_id, item.lane_id) for item in items}
+    limits.check_lanes(used, conf.limits().lanes, known=known)
 
 
 def _insert(items: Sequence[_Item]) -> None:

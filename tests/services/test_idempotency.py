@@ -8,7 +8,6 @@ from django.utils import timezone
 from dispatch.errors import Conflict, KeyReused
 from dispatch.models import IdempotencyKey
 from dispatch.services import idempotency
-from dispatch.store import db
 from tests.services.world import ROOT, key, person
 
 pytestmark = pytest.mark.django_db
@@ -51,13 +50,3 @@ def test_old_records_count_no_more(answered: bool, age_h: int) -> None:
         idempotency.finish(robot, "/tasks", "a", 200, {})
     IdempotencyKey.objects.update(created_at=timezone.now() - timedelta(hours=age_h))
     assert idempotency.begin(robot, "/tasks", "a", OTHER) is None
-
-
-def test_pruning_takes_the_old_ones_only() -> None:
-    robot = key("submit")
-    for name in "abc":
-        idempotency.begin(robot, "/tasks", name, BODY)
-    IdempotencyKey.objects.filter(key__in="ab").update(created_at=timezone.now() - timedelta(hours=25))
-    assert db.execute("prune_idempotent", {"limit": 1}) == 1
-    assert db.execute("prune_idempotent", {"limit": 10}) == 1
-    assert IdempotencyKey.objects.get().key == "c"

@@ -20,8 +20,3 @@ UPDATE idempotency_key SET status = %(status)s, answer = %(answer)s::jsonb
 -- name: abandon_idempotent
 -- A first call that was refused frees its key.
 DELETE FROM idempotency_key WHERE api_key_id = %(owner)s AND path = %(path)s AND key = %(key)s AND status IS NULL
-
--- name: prune_idempotent
--- Records past their 24 hours, a bounded number.
-DELETE FROM idempotency_key WHERE id IN (
-    SELECT id FROM idempotency_key WHERE created_at < now() - interval '24 hours' ORDER BY created_at LIMIT %(limit)s)
