@@ -16,6 +16,7 @@ from dispatch.store import listen
 POLL_S = 1.0
 LISTEN_S = 0.5  # how long the main thread waits for a notification before it looks at the stop and the pools
 JOIN_S = 3.0
+SOON_S = 0.01  # before a task that is due already, but was locked, is looked at again
 PAUSE_S = 0.02  # after a failed cycle, doubled up to POLL_S
 
 logger = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class PoolLoop(threading.Thread):
             done = dispatch.cycle(self.pool_id, epoch, memory)
             self._failures = 0
             if not done.more:
-                self.wake.wait(POLL_S if done.next_due_s is None else min(POLL_S, max(0.001, done.next_due_s)))
+                self.wake.wait(POLL_S if done.next_due_s is None else min(POLL_S, max(SOON_S, done.next_due_s)))
 
     def _recover(self) -> None:
         """The outcome of the last transaction is unknown: begin again with the stored memory, on a new connection."""

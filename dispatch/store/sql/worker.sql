@@ -1,7 +1,7 @@
 -- name: pool_by_slug
 -- One pool with the times that a worker needs to know.
 SELECT id, slug, lease_ttl_s, heartbeat_every_s, offer_ttl_s FROM pool
- WHERE (%(slug)s::text IS NOT NULL AND slug = %(slug)s) OR (%(slug)s::text IS NULL AND id = %(pool_id)s)
+ WHERE archived_at IS NULL AND ((%(slug)s::text IS NOT NULL AND slug = %(slug)s) OR (%(slug)s::text IS NULL AND id = %(pool_id)s))
 
 -- name: register_worker
 -- The worker by (pool, name), made at first use; a given weight replaces the stored one. Opens a new session.
