@@ -40,12 +40,13 @@ class Batcher(Generic[Q, A]):
         self._bound = bound
         self._waiting: deque[Waiting[Q, A]] = deque()
         self._busy = False
+        self._closed = False
         self._used = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"hot-{name}")
 
     async def __call__(self, item: Q) -> A:
         """The result of one item; raises the error that stands for it."""
-        if len(self._waiting) >= self._bound:
+        if self._closed or len(self._waiting) >= self._bound:
             raise Unavailable("Too many calls are waiting; try again.", retry_after_s=1)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
@@ -56,7 +57,10 @@ class Batcher(Generic[Q, A]):
         return await future
 
     def close(self) -> None:
-        """Finish what runs and end the thread."""
+        """Finish what runs and end the thread; once is enough."""
+        if self._closed:
+            return
+        self._closed = True
         self._thread.submit(lambda: connection.close())  # the connection of that thread, not of this one
         self._thread.shutdown(wait=True)
 
