@@ -3,7 +3,6 @@
 What an operator changes while the product runs lives in the database, not here.
 """
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,16 @@ EVENFLOW_PEPPER = env.secret("EVENFLOW_PEPPER", DATA_DIR, needed=bool(DATABASE_U
 EVENFLOW_HOT = env.flag("EVENFLOW_HOT", True)
 EVENFLOW_PULSE = True  # web processes register themselves and beat; tests turn it off
 EVENFLOW_LIMITS = Limits(
-    **{name: env.number(f"EVENFLOW_MAX_{name.upper()}", default, 1) for name, default in asdict(Limits()).items()}
+    body_bytes=env.number("EVENFLOW_MAX_BODY_BYTES", 16 * 1024 * 1024, 1024),
+    payload_bytes=env.number("EVENFLOW_MAX_PAYLOAD_BYTES", 1024 * 1024, 1),
+    result_bytes=env.number("EVENFLOW_MAX_RESULT_BYTES", 1024 * 1024, 1),
+    checkpoint_bytes=env.number("EVENFLOW_MAX_CHECKPOINT_BYTES", 256 * 1024, 1),
+    batch=env.number("EVENFLOW_MAX_BATCH", 1000, 1, 10_000),
+    depth=env.number("EVENFLOW_MAX_DEPTH", 64, 1, 200),
+    task_capabilities=env.number("EVENFLOW_MAX_TASK_CAPABILITIES", 16, 1, 1000),
+    task_tools=env.number("EVENFLOW_MAX_TASK_TOOLS", 8, 1, 1000),
+    worker_capabilities=env.number("EVENFLOW_MAX_WORKER_CAPABILITIES", 64, 1, 1000),
+    lanes=env.number("EVENFLOW_MAX_LANES", 5000, 1, 1_000_000),
 )
 DATA_UPLOAD_MAX_MEMORY_SIZE = EVENFLOW_LIMITS.body_bytes
 EVENFLOW_METRICS_OPEN = env.flag("EVENFLOW_METRICS_OPEN")

@@ -13,18 +13,16 @@ from django.conf import settings
 class Limits:
     """The largest input that is taken; more is refused with 413 (sizes) or 422 (counts, depth)."""
 
-    body_bytes: int = 16 * 1024 * 1024  #: a whole request
-    claim_bytes: int = 16 * 1024 * 1024  #: the payloads of one claim's answer; further leases come with the next
-    payload_bytes: int = 1024 * 1024
-    result_bytes: int = 1024 * 1024
-    checkpoint_bytes: int = 256 * 1024
-    error_bytes: int = 64 * 1024  #: error texts are cut and marked, not refused
-    batch: int = 1000  #: tasks, leases or outcomes in one call
-    depth: int = 64  #: nesting of a JSON value
-    task_capabilities: int = 16
-    task_tools: int = 8
-    worker_capabilities: int = 64
-    lanes: int = 5000  #: with queued work, per tenant and pool; more is refused with 429
+    body_bytes: int  #: a whole request
+    payload_bytes: int
+    result_bytes: int
+    checkpoint_bytes: int
+    batch: int  #: tasks, leases or outcomes in one call
+    depth: int  #: nesting of a JSON value
+    task_capabilities: int
+    task_tools: int
+    worker_capabilities: int
+    lanes: int  #: with queued work, per tenant and pool; more is refused with 429
 
 
 def limits() -> Limits:

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI, Router
 from ninja.errors import AuthenticationError, HttpError, ValidationErrorContext
 from ninja.errors import ValidationError as NinjaValidationError
+from ninja.openapi.schema import OpenAPISchema
 from ninja.parser import Parser
 from ninja.security import HttpBearer
 
@@ -55,6 +56,17 @@ class _Refused(NinjaValidationError):
 
 class Api(NinjaAPI):
     """NinjaAPI whose every refusal is a problem document."""
+
+    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
+        """The document, in which refusals have the media type that they are sent with."""
+        document = super().get_openapi_schema(**options)
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                for code, found in operation["responses"].items():
+                    if int(code) >= 400 and "content" in found:
+                        (content,) = found["content"].values()
+                        found["content"] = {problems.CONTENT_TYPE: content}
+        return document
 
     def set_default_exception_handlers(self) -> None:
         """All exceptions take one way out."""
@@ -124,6 +136,7 @@ def verb(
             path,
             operation_id=operation_id,
             response={status: answer, PROBLEMS: Problem},
+            by_alias=True,  # "class" is no name for a Python attribute
             tags=list(tags) or None,
         )(route)
         return view

@@ -11,6 +11,7 @@ from django.test import Client as DjangoClient
 
 from dispatch.hot.asgi import HotPlane
 from dispatch.hot.engine import Engine
+from tests.api import document
 
 DROPPED = object()
 T = TypeVar("T")
@@ -55,7 +56,9 @@ class Door:
         data = raw if raw is not None else b"" if body is DROPPED else json.dumps(body).encode()
         status, got, answer = self.send(method, "/api/v1" + path, data, sent)
         got = {name.lower(): value for name, value in got.items()}
-        return Reply(status, got, json.loads(answer) if answer else None)
+        parsed = json.loads(answer) if answer else None
+        document.check(method, "/api/v1" + path, status, parsed)
+        return Reply(status, got, parsed)
 
     def close(self) -> None:
         """Nothing is open."""
