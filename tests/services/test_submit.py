@@ -1,12 +1,12 @@
 """Submit: what is taken, what is refused and where the refusal points."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from dispatch.conf import Limits
 from dispatch.errors import EvenflowError, Forbidden, Invalid, KeyReused, RateLimited, TooLarge
 from dispatch.models import Capability, Lane, LaneDelta, Task, TenantUser
 from dispatch.services import policy, tasks
@@ -266,7 +266,7 @@ def test_submits_per_minute_slide() -> None:
 
 
 def test_lanes_with_queued_work_are_bounded(settings: Any) -> None:
-    settings.EVENFLOW_LIMITS = Limits(lanes=3)
+    settings.EVENFLOW_LIMITS = replace(settings.EVENFLOW_LIMITS, lanes=3)
     made = [put(user=f"u{n}").id for n in range(3)]
     put(user="u0")
     with pytest.raises(RateLimited):
