@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: help install up demo test lint bench
+.PHONY: help install up demo test lint bench screenshots
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -37,3 +37,6 @@ test: lint  ## Everything: lint, unit, property, PostgreSQL, API, browser, accep
 
 bench: .venv/dev  ## Speed: medians and ratios, nothing is asserted
 	$(BIN)/python -m pytest tests/bench -q -s --override-ini addopts=
+
+screenshots: .venv/dev  ## Pictures of every page of the demo, in screenshots/
+	$(BIN)/python -m tests.ui.screenshots

@@ -25,6 +25,10 @@ export class Live {
     clock.tick();
   }
 
+  get open() {
+    return this.socket !== null && this.socket.readyState === 1;
+  }
+
   connect() {
     clearTimeout(this.timer);
     this.retryAt = null;
@@ -39,6 +43,7 @@ export class Live {
   // Try again after 0.5, 1, 2, … 15 s, spread by half so that a fleet of browsers does not come back at once.
   later() {
     this.socket = null;
+    this.pollAt ??= performance.now() + 1000;
     const wait = Math.min(15_000, 500 * 2 ** this.tries++) * (0.75 + Math.random() / 2);
     this.retryAt = performance.now() + wait;
     this.timer = setTimeout(() => this.connect(), wait);
@@ -49,6 +54,7 @@ export class Live {
     this.silent = performance.now();
     this.tries = 0;
     this.polled = false;
+    this.pollAt = null;
     clock.hear(message.now);
     if (message.full) this.seq = message.seq;
     else if (this.seq === null || message.seq !== this.seq + 1) return this.resync();
@@ -61,13 +67,14 @@ export class Live {
     this.at = message.at;
     this.heard = performance.now();
     this.cells.apply(message.changes, Boolean(message.full));
+    clock.tick();
     this.lag = Math.max(0, clock.now() - message.at);
     this.show();
   }
 
   resync() {
     this.missed = false;
-    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify({ type: "resync" }));
+    if (this.open) this.socket.send(JSON.stringify({ type: "resync" }));
   }
 
   async poll() {
@@ -75,7 +82,7 @@ export class Live {
     try {
       const answer = await fetch(`/live/${this.topic}.json`, { headers: { Accept: "application/json" }, redirect: "manual" });
       if (answer.type === "opaqueredirect" || answer.status === 401) { location.reload(); return; }
-      if (!answer.ok || this.socket?.readyState === WebSocket.OPEN) return;
+      if (!answer.ok || this.open) return;
       this.polled = true;
       this.put(await answer.json());
     } catch { /* the server is away: the pill says so and the next try comes by itself */ }
@@ -84,7 +91,7 @@ export class Live {
   beat() {
     const at = performance.now();
     if (this.socket && at - this.silent > SILENT_MS) { const dead = this.socket; this.later(); dead.close(); }
-    if (!this.socket && !document.hidden && at > (this.pollAt ?? this.silent + 2000)) this.poll();
+    if (!this.socket && !document.hidden && at > this.pollAt) this.poll();
     if (!this.paused && document.documentElement.dataset.live !== "stale") clock.tick();
     this.show();
     this.speak(at);
@@ -92,9 +99,8 @@ export class Live {
 
   show() {
     const age = performance.now() - this.heard;
-    const open = this.socket?.readyState === WebSocket.OPEN && this.seq !== null;
     if (this.paused) this.pill.show("paused", `at ${clock.time(this.at)}`);
-    else if (open && age < STALE_MS) this.pill.show("live", `· ${((this.lag ?? 0) / 1000).toFixed(1)} s lag`);
+    else if (this.open && this.seq !== null && age < STALE_MS) this.pill.show("live", `· ${((this.lag ?? 0) / 1000).toFixed(1)} s lag`);
     else if (this.polled && age < POLL_MS + STALE_MS) this.pill.show("live", "· every 5 s");
     else if (age >= STALE_MS) this.pill.show("stale", `since ${clock.time(this.at)}`);
     else if (this.retryAt) this.pill.show("waiting", `in ${Math.max(0, Math.ceil((this.retryAt - performance.now()) / 1000))} s`);

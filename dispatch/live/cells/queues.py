@@ -84,6 +84,8 @@ def _table(snapshot: Mapping[str, Any], slo: Mapping[str, float | None], colours
         key = f"{row['class']}~{row['tenant']}"
         rows.append(key)
         icon, tone, word = levels.health(row["oldest_age_s"], slo.get(row["class"]))
+        if row["oldest_age_s"] is None and row["queued"]:
+            icon, word = "pause", "at a limit"  # what waits is held by a limit of its own, or paused
         part = levels.used(row["oldest_age_s"], slo.get(row["class"]))
         found |= {
             f"q.{key}.name": f"{row['class']} · {row['tenant']}",

@@ -50,7 +50,7 @@ def row(item: Mapping[str, Any], colours: Mapping[str, str]) -> dict[str, Any]:
         "age": words.age(item["queue_age_s"]),
         "attempts": f"{item['attempts']} of {item['attempts_allowed']}",
         "worker": item["worker"] or "",
-        "note": (item["reason"] or "").replace("_", " ") or error_line(item["error"]),
+        "note": why_dead(item),
         "submitted": item["created_at"],
         "finished": item["finished_at"],
     }
@@ -103,7 +103,7 @@ def needs(task: Mapping[str, Any]) -> str:
 
 
 def why_dead(task: Mapping[str, Any]) -> str:
-    """Reason and error of a dead letter."""
+    """Reason and error, of a dead letter above all."""
     reason = (task["reason"] or "").replace("_", " ")
     return ": ".join(part for part in (reason, error_line(task["error"])) if part)
 

@@ -7,11 +7,13 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 
+from dispatch.live import words
 from dispatch.services import audit
 from dispatch.ui import pages
 
 PAGE = 100
 LONGEST = 80  #: characters of a value in the list
+KNOWN = ("version", "created_at", "updated_at", "slug")  #: said by the entry itself
 
 
 @pages.page
@@ -26,11 +28,16 @@ def entries(request: HttpRequest) -> HttpResponse:
 def changes(before: Any, after: Any) -> list[tuple[str, str, str]]:
     """Name, old and new value of what an entry changed."""
     old, new = before if isinstance(before, Mapping) else {}, after if isinstance(after, Mapping) else {}
-    names = [name for name in new if name not in ("version", "updated_at") and old.get(name) != new[name]]
+    names = [name for name in new if name not in KNOWN and old.get(name) != new[name]]
     return [(name, short(old.get(name)) if old else "", short(new[name])) for name in names]
 
 
 def short(value: Any) -> str:
     """A value on one line."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        text = ", ".join(value)
+    elif isinstance(value, float):
+        text = words.weight(value)
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return "–" if value is None else text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

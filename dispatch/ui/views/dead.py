@@ -23,4 +23,4 @@ def dead(request: HttpRequest) -> HttpResponse:
         "narrow": narrow,
         "older": f"/dead?{query.urlencode()}" if page.next_cursor else "",
     }
-    return pages.show(request, "ui/dead.html", **context)
+    return pages.show(request, "ui/dead.html", "dead", **context)
