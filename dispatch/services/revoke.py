@@ -1,8 +1,9 @@
 """Revoke: an operator takes a lease back at once. The task is queued again in its old place, no attempt counted."""
 
 from dispatch import events
+from dispatch.core import validate
 from dispatch.core.states import Outcome, State
-from dispatch.errors import Conflict
+from dispatch.errors import Conflict, Invalid
 from dispatch.services import access, audit, ending
 from dispatch.services.messages import Caller
 from dispatch.store import db
@@ -13,6 +14,8 @@ def revoke(caller: Caller, task_id: int, reason: str) -> dict[str, str]:
 
     The agent hears `lost` at its next heartbeat; what it reports after that is kept as evidence only.
     """
+    if problem := validate.text(reason, 1, audit.REASON_LENGTH):
+        raise Invalid(("reason", problem))
     with audit.refusals(caller, "revoke", "task", task_id):
         task = access.see_task(caller, task_id, "operate")
         with db.atomic():

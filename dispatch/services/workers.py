@@ -104,6 +104,15 @@ def list_workers(caller: Caller, pool: str | None = None, limit: int = 100, curs
     return paging.page("workers", found, limit, lambda item: [item["id"]])
 
 
+def find(caller: Caller, worker_id: int) -> dict[str, Any] | None:
+    """One worker as `list_workers` shows it, or None where the caller sees none of that id."""
+    if not 0 < worker_id < 2**63:
+        return None
+    params = {"after": worker_id - 1, "pool_id": caller.pool_id, "tenant_id": caller.tenant_id, "limit": 1}
+    rows = [row for row in db.rows("list_workers", params) if row["id"] == worker_id]
+    return _shown(rows[0]) if rows else None
+
+
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     row["deficit"] = row["deficit"] / 1_000_000
     row.pop("lease_ttl_s")

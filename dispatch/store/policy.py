@@ -2,16 +2,18 @@
 the history (who, why, which request) to the history triggers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import pghistory
+from django.contrib.postgres.functions import TransactionNow
 from django.db import IntegrityError, models, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from dispatch.models import Capability, Pool, PoolLeader, Tenant, Tool, WorkClass
+from dispatch.models import Capability, Pool, PoolLeader, Tenant, Tool, WorkClass, Worker
 
 MODELS: Mapping[str, type[models.Model]] = {
     "pool": Pool,
@@ -102,3 +104,31 @@ def update(kind: str, pk: int, version: int, changes: Mapping[str, Any]) -> bool
     manager: models.Manager[Any] = MODELS[kind]._default_manager
     guarded = manager.filter(pk=pk, version=version, archived_at=None)
     return guarded.update(**changes, version=F("version") + 1, updated_at=Now()) == 1
+
+
+def pausable(kind: str, slug: str | None, pool_id: int | None) -> list[Row]:
+    """What can be paused under a kind and name (None: all of the kind), locked; `pool_id` narrows to one pool."""
+    if kind == "worker":
+        found: models.QuerySet[Any] = Worker.objects.select_related("pool").filter(name=slug)
+    else:
+        found = live(kind) if slug is None else live(kind).filter(slug=slug)
+    if pool_id is not None:
+        found = found.filter(**({"pk": pool_id} if kind == "pool" else {"pool_id": pool_id}))
+    return list(found.order_by("pk").select_for_update(of=("self",), no_key=True))
+
+
+def set_pause(
+    kind: str, pks: Sequence[int], paused: bool, author: str, reason: str, until: datetime | None = None
+) -> None:
+    """Pause or resume rows that the caller has locked. The end of a pause stays, since queue ages count from it."""
+    values: dict[str, Any] = {
+        "paused": paused,
+        "paused_at": Now() if paused else None,
+        "paused_until": until if paused else TransactionNow(),
+        "paused_by": author if paused else "",
+        "pause_reason": reason if paused else "",
+    }
+    if kind != "worker":
+        values |= {"version": F("version") + 1, "updated_at": Now()}
+    manager: models.Manager[Any] = (Worker if kind == "worker" else MODELS[kind])._default_manager
+    manager.filter(pk__in=pks).update(**values)

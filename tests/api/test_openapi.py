@@ -25,6 +25,11 @@ OPERATIONS = {
     ("delete", "/keys/{key_id}"): "delete_key",
     ("get", "/stats"): "get_stats",
     ("get", "/audit"): "list_audit",
+    ("post", "/pause"): "pause",
+    ("post", "/resume"): "resume",
+    ("get", "/workers/{worker_id}"): "get_worker",
+    ("patch", "/workers/{worker_id}"): "patch_worker",
+    ("post", "/leases/{task_id}/revoke"): "revoke",
 }
 KINDS = {"pool": "pools", "class": "classes", "tenant": "tenants", "tool": "tools", "capability": "capabilities"}
 for kind, plural in KINDS.items():

@@ -89,6 +89,8 @@ SELECT w.draining, s.slots, s.pool_id,
                   AND (s.tenant_id IS NULL OR a.tenant_id = s.tenant_id)
                   AND NOT (c.paused AND (c.paused_until IS NULL OR c.paused_until > now()))
                   AND NOT (n.paused AND (n.paused_until IS NULL OR n.paused_until > now()))
+                  AND NOT EXISTS (SELECT 1 FROM tool o WHERE o.id = ANY (a.tools) AND o.paused
+                                     AND (o.paused_until IS NULL OR o.paused_until > now()))
                   AND EXISTS (SELECT 1 FROM task t WHERE t.lane_id = a.id AND t.state = 1)) AS unpaused
   FROM worker_session s JOIN worker w ON w.id = s.worker_id JOIN pool p ON p.id = s.pool_id
   JOIN capset have ON have.id = s.capset_id

@@ -37,7 +37,8 @@ SELECT l.id, l.work_class_id AS class_id, l.tenant_id, l.user_id, l.capset_id, l
        extract(epoch FROM now() - greatest(o.queued_at,
                CASE WHEN p.paused_until <= now() THEN p.paused_until END,
                CASE WHEN c.paused_until <= now() THEN c.paused_until END,
-               CASE WHEN n.paused_until <= now() THEN n.paused_until END))::float8 AS age_s
+               CASE WHEN n.paused_until <= now() THEN n.paused_until END,
+               (SELECT max(x.paused_until) FROM tool x WHERE x.id = ANY (l.tools) AND x.paused_until <= now())))::float8 AS age_s
   FROM lane l
   JOIN pool p ON p.id = l.pool_id
   JOIN work_class c ON c.id = l.work_class_id

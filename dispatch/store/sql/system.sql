@@ -15,3 +15,7 @@ SELECT current_setting('server_version') AS version, pg_database_size(current_da
        (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database())::int AS connections,
        (SELECT name FROM django_migrations WHERE app = 'dispatch' ORDER BY id DESC LIMIT 1) AS migration,
        pg_postmaster_start_time() AS started_at
+
+-- name: is_future
+-- Whether a time is still to come, by the database's clock.
+SELECT %(at)s::timestamptz > now()

@@ -58,33 +58,33 @@ DELETE FROM idempotency_key WHERE id IN (
 DELETE FROM settlement s WHERE NOT EXISTS (SELECT 1 FROM pool p WHERE p.id = s.pool_id AND p.archived_at IS NULL)
 
 -- name: end_pauses_pool
--- Pauses that ran out are taken off.
+-- Pauses that ran out are taken off; `paused_until` stays, since queue ages count from the end of a pause.
 WITH k AS (SELECT id, paused_until FROM pool WHERE paused AND paused_until <= now() ORDER BY id FOR NO KEY UPDATE)
-UPDATE pool x SET paused = false, paused_until = NULL, paused_at = NULL, paused_by = '', pause_reason = ''
+UPDATE pool x SET paused = false, paused_at = NULL, paused_by = '', pause_reason = ''
   FROM k WHERE x.id = k.id RETURNING x.id
 
 -- name: end_pauses_class
 -- The same for classes.
 WITH k AS (SELECT id FROM work_class WHERE paused AND paused_until <= now() ORDER BY id FOR NO KEY UPDATE)
-UPDATE work_class x SET paused = false, paused_until = NULL, paused_at = NULL, paused_by = '', pause_reason = ''
+UPDATE work_class x SET paused = false, paused_at = NULL, paused_by = '', pause_reason = ''
   FROM k WHERE x.id = k.id RETURNING x.id
 
 -- name: end_pauses_tenant
 -- The same for tenants.
 WITH k AS (SELECT id FROM tenant WHERE paused AND paused_until <= now() ORDER BY id FOR NO KEY UPDATE)
-UPDATE tenant x SET paused = false, paused_until = NULL, paused_at = NULL, paused_by = '', pause_reason = ''
+UPDATE tenant x SET paused = false, paused_at = NULL, paused_by = '', pause_reason = ''
   FROM k WHERE x.id = k.id RETURNING x.id
 
 -- name: end_pauses_tool
 -- The same for tools.
 WITH k AS (SELECT id FROM tool WHERE paused AND paused_until <= now() ORDER BY id FOR NO KEY UPDATE)
-UPDATE tool x SET paused = false, paused_until = NULL, paused_at = NULL, paused_by = '', pause_reason = ''
+UPDATE tool x SET paused = false, paused_at = NULL, paused_by = '', pause_reason = ''
   FROM k WHERE x.id = k.id RETURNING x.id
 
 -- name: end_pauses_worker
 -- The same for workers.
 WITH k AS (SELECT id FROM worker WHERE paused AND paused_until <= now() ORDER BY id FOR NO KEY UPDATE)
-UPDATE worker x SET paused = false, paused_until = NULL, paused_at = NULL, paused_by = '', pause_reason = ''
+UPDATE worker x SET paused = false, paused_at = NULL, paused_by = '', pause_reason = ''
   FROM k WHERE x.id = k.id RETURNING x.id
 
 -- name: sample_queues

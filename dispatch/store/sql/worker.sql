@@ -61,3 +61,37 @@ SELECT w.id, w.name, p.slug AS pool, w.weight, w.deficit, w.draining, w.quaranti
  WHERE w.id > %(after)s AND (%(pool_id)s::bigint IS NULL OR w.pool_id = %(pool_id)s)
    AND (%(tenant_id)s::bigint IS NULL OR s.sessions > 0)
  ORDER BY w.id LIMIT %(limit)s
+
+-- name: lock_worker
+-- One worker, locked, with what an operator may change about it.
+SELECT w.id, w.name, w.pool_id, p.slug AS pool, w.weight, w.draining, w.quarantined,
+       w.paused AND (w.paused_until IS NULL OR w.paused_until > now()) AS paused
+  FROM worker w JOIN pool p ON p.id = w.pool_id WHERE w.id = %(worker_id)s FOR NO KEY UPDATE OF w
+
+-- name: change_worker
+-- An operator's change of one worker (locked before); null leaves a value as it is. The end of a pause stays.
+UPDATE worker
+   SET weight = coalesce(%(weight)s::float8, weight), draining = coalesce(%(draining)s::bool, draining),
+       quarantined = coalesce(%(quarantined)s::bool, quarantined), paused = coalesce(%(paused)s::bool, paused),
+       paused_at = CASE WHEN %(paused)s::bool IS NULL THEN paused_at WHEN %(paused)s::bool THEN now() END,
+       paused_until = CASE WHEN %(paused)s::bool IS NULL THEN paused_until WHEN NOT %(paused)s::bool THEN now() END,
+       paused_by = CASE WHEN %(paused)s::bool IS NULL THEN paused_by WHEN %(paused)s::bool THEN %(author)s ELSE '' END,
+       pause_reason = CASE WHEN %(paused)s::bool IS NULL THEN pause_reason WHEN %(paused)s::bool THEN %(reason)s ELSE '' END
+ WHERE id = %(worker_id)s
+
+-- name: worker_sessions
+-- The open sessions of one worker, newest first, with the leases of each; a tenant's key sees its own only.
+SELECT s.id, s.slots, s.version, s.labels, s.opened_at, s.last_seen_at, t.slug AS tenant, c.names AS capabilities,
+       (SELECT count(*) FROM lease l WHERE l.session_id = s.id)::int AS running
+  FROM worker_session s JOIN capset c ON c.id = s.capset_id LEFT JOIN tenant t ON t.id = s.tenant_id
+ WHERE s.worker_id = %(worker_id)s AND s.closed_at IS NULL
+   AND (%(tenant_id)s::bigint IS NULL OR s.tenant_id = %(tenant_id)s)
+ ORDER BY s.id DESC LIMIT 100
+
+-- name: worker_leases
+-- What one worker holds, the lease that ends first first; a tenant's key sees its own sessions' only.
+SELECT l.task_id, l.attempt, l.granted_at, l.delivered_at, l.expires_at, l.renewed_at, c.slug AS class, n.slug AS tenant
+  FROM lease l JOIN worker_session s ON s.id = l.session_id JOIN lane a ON a.id = l.lane_id
+  JOIN work_class c ON c.id = a.work_class_id JOIN tenant n ON n.id = a.tenant_id
+ WHERE s.worker_id = %(worker_id)s AND (%(tenant_id)s::bigint IS NULL OR s.tenant_id = %(tenant_id)s)
+ ORDER BY l.expires_at, l.task_id LIMIT 1000

@@ -1,0 +1,48 @@
+"""Operators' commands over work that exists: pause, resume, workers, leases."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from dispatch.api import answers_commands as answers
+from dispatch.api import schemas_commands as schemas
+from dispatch.api.app import caller, verb
+from dispatch.api.routes_tasks import known
+from dispatch.api.schemas_policy import given
+from dispatch.services import pause as pausing
+from dispatch.services import revoke as revoking
+from dispatch.services import worker_control
+
+router = Router(tags=["commands"])
+
+
+@verb(router, "POST", "/pause", "pause", answer=answers.Pause)
+def pause(request: HttpRequest, body: schemas.PauseIn) -> dict[str, Any]:
+    """Start nothing new in a scope; what runs goes on."""
+    return pausing.pause(caller(request), body.scope, body.slug, body.reason, body.until, body.pool)
+
+
+@verb(router, "POST", "/resume", "resume", answer=answers.Pause)
+def resume(request: HttpRequest, body: schemas.ResumeIn) -> dict[str, Any]:
+    """Take a pause off."""
+    return pausing.resume(caller(request), body.scope, body.slug, body.reason, body.pool)
+
+
+@verb(router, "GET", "/workers/{int:worker_id}", "get_worker", answer=answers.WorkerDetail)
+def get_worker(request: HttpRequest, worker_id: int) -> dict[str, Any]:
+    """One worker with its sessions and leases."""
+    return worker_control.get_worker(caller(request), known(worker_id))
+
+
+@verb(router, "PATCH", "/workers/{int:worker_id}", "patch_worker", answer=answers.Worker)
+def patch_worker(request: HttpRequest, worker_id: int, body: schemas.WorkerChange) -> dict[str, Any]:
+    """Change a worker's weight; drain, pause or quarantine it, or take that back."""
+    changes = given(body)
+    return worker_control.patch_worker(caller(request), known(worker_id), changes, changes.pop("reason", ""))
+
+
+@verb(router, "POST", "/leases/{int:task_id}/revoke", "revoke", answer=answers.Revoked)
+def revoke(request: HttpRequest, task_id: int, body: schemas.RevokeIn) -> dict[str, Any]:
+    """Take a lease back: the task is queued again in its place, no attempt is counted."""
+    return dict(revoking.revoke(caller(request), known(task_id), body.reason))

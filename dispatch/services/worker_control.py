@@ -1,0 +1,79 @@
+"""One worker: look at it, and steer it: weight, drain, pause, quarantine.
+
+Draining: it gets no new work, its agent hears `drain`, what it holds runs to its end. Paused and quarantined: it gets
+no new work. All three are the worker's own, so they outlive its sessions. Taking a quarantine off closes its alert.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dispatch import events
+from dispatch.core import validate
+from dispatch.errors import Invalid, NotFound
+from dispatch.services import access, audit, workers
+from dispatch.services.messages import Caller
+from dispatch.store import db
+
+QUARANTINE = "quarantine"  # rule of its alerts, subject worker:<id>
+MISSING = "There is no such worker."
+
+
+def _weight(value: Any) -> str | None:
+    return validate.number(value, 0, workers.MAX_WEIGHT, above=True)
+
+
+CHECKS = {
+    "weight": _weight,
+    "draining": validate.boolean,
+    "paused": validate.boolean,
+    "quarantined": validate.boolean,
+}
+
+
+def get_worker(caller: Caller, worker_id: int) -> dict[str, Any]:
+    """One worker as in the list, with its open sessions and leases (scope `read`)."""
+    access.require(caller, "read")
+    with db.atomic():
+        found = workers.find(caller, worker_id)
+        if found is None:
+            raise NotFound(MISSING)
+        mine = {"worker_id": worker_id, "tenant_id": caller.tenant_id}
+        return found | {
+            "open_sessions": db.rows("worker_sessions", mine),
+            "leases": db.rows("worker_leases", mine),
+        }
+
+
+def patch_worker(caller: Caller, worker_id: int, changes: Mapping[str, Any], reason: str = "") -> dict[str, Any]:
+    """Change a worker (`operate` for the whole installation); the answer is the worker as in the list."""
+    with audit.refusals(caller, "patch_worker", "worker", worker_id), db.atomic():
+        access.require_everywhere(caller, "operate")
+        _check(changes, reason)
+        row = db.one("lock_worker", {"worker_id": worker_id}) if 0 < worker_id < 2**63 else None
+        if row is None:
+            raise NotFound(MISSING)
+        if caller.pool_id not in {None, row["pool_id"]}:
+            raise access.Hidden(MISSING)
+        given = dict.fromkeys(CHECKS) | dict(changes)
+        db.execute("change_worker", {"worker_id": worker_id, "author": caller.name, "reason": reason, **given})
+        if changes.get("quarantined") is False:
+            db.execute("resolve_alert", {"rule": QUARANTINE, "subject": f"worker:{worker_id}"})
+        before = {name: row[name] for name in changes}
+        audit.record(caller, "patch_worker", "worker", row["name"], before, dict(changes), reason)
+        db.hint(events.POOL, [row["pool_id"]])
+        db.hint(events.LIVE, "workers")
+        found = workers.find(caller, worker_id)
+    assert found is not None
+    return found
+
+
+def _check(changes: Mapping[str, Any], reason: str) -> None:
+    problems = [("body", f"name one or more of {', '.join(CHECKS)}")] if not changes else []
+    for name, value in changes.items():
+        problem = CHECKS[name](value) if name in CHECKS else "is not a field of this object"
+        if problem:
+            problems.append((name, problem))
+    if problem := validate.text(reason, 0, audit.REASON_LENGTH):
+        problems.append(("reason", problem))
+    if problems:
+        raise Invalid(*problems)
