@@ -98,8 +98,8 @@ class Launch:
     def _start(self, listener: socket.socket, file: ReadyFile | None) -> bool:
         """Everything up to the printed address; False when the stop was asked for on the way."""
         if self.server:
-            self.options.say(f"Starting PostgreSQL in {self.data_dir}")
             self.server.ensure()
+            self.options.say(f"PostgreSQL runs in {self.data_dir / 'postgres'}")
         made = prepare.prepare()
         installation.revoke_start_keys()
         key = installation.start_key("this start", sorted(access.SCOPES)) if file else ""
