@@ -7,7 +7,7 @@ it to Django); websockets go to the live consumers, from permitted origins only.
 import os
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
-os.environ.setdefault("EVENFLOW_DB_POOL", "40")  # this process has many threads and never forks
+os.environ["EVENFLOW_WEB_PROCESS"] = "1"  # settings: share database connections between threads
 
 from django.core.asgi import get_asgi_application
 

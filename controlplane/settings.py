@@ -111,9 +111,9 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {
-    "default": embedded.database_settings(DATABASE_URL, DATA_DIR, pool=env.number("EVENFLOW_DB_POOL", 0, 0, 1000))
-}
+# Only the web process has many threads and never forks; controlplane/asgi.py says that this is one.
+POOL = env.number("EVENFLOW_DB_POOL", 40, 0, 1000) if env.flag("EVENFLOW_WEB_PROCESS") else 0
+DATABASES = {"default": embedded.database_settings(DATABASE_URL, DATA_DIR, POOL)}
 
 AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",

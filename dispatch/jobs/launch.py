@@ -103,7 +103,7 @@ class Launch:
         made = prepare.prepare()
         installation.revoke_start_keys()
         key = installation.start_key("this start", sorted(access.SCOPES)) if file else ""
-        email, password = made or (installation.OPERATOR_EMAIL, None)
+        email, password = made or (installation.operator_email(), None)
         if password is None and file and (old := file.known_password(email)):
             password = old if installation.initial_password_holds(email, old) else None
         connections.close_all()

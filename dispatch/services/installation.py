@@ -25,6 +25,12 @@ def first_operator() -> tuple[str, str] | None:
     return OPERATOR_EMAIL, password
 
 
+def operator_email() -> str:
+    """The e-mail address of the longest-serving active operator; the first one's where nobody is left."""
+    operator = User.objects.filter(role="operator", is_active=True).order_by("pk").first()
+    return operator.email if operator else OPERATOR_EMAIL
+
+
 def initial_password_holds(email: str, password: str) -> bool:
     """Whether this is still the initial password of that operator."""
     user = User.objects.filter(email=email, role="operator", is_active=True, initial_password=True).first()
