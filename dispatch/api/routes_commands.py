@@ -1,4 +1,4 @@
-"""Operators' commands over work that exists: pause, resume, workers, leases."""
+"""Steering and explaining work that exists: pause, resume, why, workers, leases."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from dispatch.api import schemas_commands as schemas
 from dispatch.api.app import caller, verb
 from dispatch.api.routes_tasks import known
 from dispatch.api.schemas_policy import given
+from dispatch.services import explain, worker_control
 from dispatch.services import pause as pausing
 from dispatch.services import revoke as revoking
-from dispatch.services import worker_control
 
 router = Router(tags=["commands"])
 
@@ -46,3 +46,9 @@ def patch_worker(request: HttpRequest, worker_id: int, body: schemas.WorkerChang
 def revoke(request: HttpRequest, task_id: int, body: schemas.RevokeIn) -> dict[str, Any]:
     """Take a lease back: the task is queued again in its place, no attempt is counted."""
     return dict(revoking.revoke(caller(request), known(task_id), body.reason))
+
+
+@verb(router, "GET", "/tasks/{int:task_id}/why", "why", answer=answers.Why)
+def why(request: HttpRequest, task_id: int) -> dict[str, Any]:
+    """Why a task does not run: every blocker, its place, an estimate, who holds the slots."""
+    return explain.why(caller(request), known(task_id))

@@ -6,13 +6,13 @@ So removing every listed blocker makes the task start (a property in tests/core 
 Costs one or two cycles; meant for a question now and then. The codes are contract.md's (Explain).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from dispatch.core.memory import Memory
 from dispatch.core.quota import NO_CLASS, NO_TENANT, NO_TOOL, NO_USER, UNLIMITED, Quotas
 from dispatch.core.states import State
-from dispatch.core.types import Head, Id, Lane, Plan, Policy, Slot, Snapshot
+from dispatch.core.types import MICRO, Head, Id, Lane, Load, Plan, Policy, Slot, Snapshot
 
 NOBODY_ASKS = "no agent is asking"
 Planner = Callable[[Snapshot, Memory], Plan]
@@ -66,7 +66,7 @@ def explain(snapshot: Snapshot, memory: Memory, asked: Asked, planner: Planner) 
         for blocker in fresh:
             relaxed = lift(relaxed, asked.lane, blocker)
     found += _turn(relaxed, memory, asked, planner)
-    return Explanation(tuple(found), _holders(snapshot))
+    return Explanation(tuple(found), holders(snapshot.loads))
 
 
 # What blocks
@@ -169,12 +169,34 @@ def _with_heads(snapshot: Snapshot, lane: Lane, heads: tuple[Head, ...]) -> Snap
     return replace(snapshot, lanes=(*(other for other in snapshot.lanes if other.id != lane.id), here))
 
 
-def _holders(snapshot: Snapshot) -> tuple[tuple[str, Id, int], ...]:
+def holders(loads: Iterable[Load]) -> tuple[tuple[str, Id, int], ...]:
+    """Who runs now, (kind, id, running) for classes and tenants, most first."""
     counts: dict[tuple[str, Id], int] = {}
-    for load in snapshot.loads:
+    for load in loads:
         for key in (("class", load.work_class), ("tenant", load.tenant)):
             counts[key] = counts.get(key, 0) + load.running
     return tuple((kind, key, n) for (kind, key), n in sorted(counts.items(), key=lambda c: (-c[1], str(c[0]))))
+
+
+PASSING = frozenset({"no_free_slot", "behind_in_lane", "lower_share", "scheduled", "backing_off"})
+
+
+def estimate(explanation: Explanation, snapshot: Snapshot, asked: Asked, starts_per_s: float) -> float | None:
+    """Seconds until the task starts, at the rate at which its class starts tasks now; None when nothing tells.
+
+    The lanes of a class take turns, so about (place in the lane) x (lanes of the class) tasks start before it, and
+    never more than are queued. A wait that only an operator ends (PASSING lists the others) has no estimate.
+    """
+    if explanation.startable:
+        return 0.0
+    if any(blocker.code not in PASSING or blocker.value == NOBODY_ASKS for blocker in explanation.blockers):
+        return None
+    due = 0.0 if asked.not_before is None else max(0, asked.not_before - snapshot.now) / MICRO
+    if {blocker.code for blocker in explanation.blockers} <= {"scheduled", "backing_off"}:
+        return due
+    peers = [lane for lane in snapshot.lanes if lane.work_class == asked.lane.work_class]
+    before = min((asked.ahead + 1) * max(1, len(peers)), max(1, sum(lane.queued for lane in peers)))
+    return due + before / starts_per_s if starts_per_s > 0 else None
 
 
 # Lifting

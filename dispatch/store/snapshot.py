@@ -57,10 +57,12 @@ _lanes: dict[int, LaneKey] = {}
 _capsets: dict[int, frozenset[str]] = {}
 
 
-def read(pool_id: int, *, ended: Sequence[Ended] = (), lanes_before: int = 1, overruns: bool = False) -> Reading:
+def read(
+    pool_id: int, *, ended: Sequence[Ended] = (), lanes_before: int = 1, overruns: bool = False, yields: bool = True
+) -> Reading:
     """Read a pool inside the caller's transaction. `lanes_before`: how many lanes had work last time (it decides how
     many heads of each are read: twice an equal part of the free slots; `more_heads` gets the rest where it is needed).
-    `overruns` also lists and locks running tasks that cost more than charged."""
+    `overruns` also lists and locks running tasks that cost more than charged; `yields` those that may have to yield."""
     pool = db.rows("snapshot_pool", {"pool_id": pool_id})[0]
     classes = db.rows("snapshot_classes", {"pool_id": pool_id})
     slots = _slots(pool_id, pool["lease_ttl_s"])
@@ -71,7 +73,8 @@ def read(pool_id: int, *, ended: Sequence[Ended] = (), lanes_before: int = 1, ov
     lanes = _active(pool_id, heads, aged)
     policy = _policy(pool, classes, sum(slot.slots for slot in slots))
     running = _overruns(pool_id) if overruns else []
-    running += _yieldable(pool_id, classes, policy, lanes, loads, {task.id for task in running})
+    if yields:
+        running += _yieldable(pool_id, classes, policy, lanes, loads, {task.id for task in running})
     snapshot = Snapshot(
         now=pool["now"],
         policy=policy,

@@ -69,3 +69,18 @@ def test_a_lease_is_revoked(world: World) -> None:
     assert (reply.status, reply.data) == (200, {"state": "queued"})
     is_problem(world.door.post(f"/leases/{lease['task_id']}/revoke", {"reason": "again"}), 409, "conflict")
     is_problem(world.door.post("/leases/999999/revoke", {"reason": "x"}), 404, "not-found")
+
+
+def test_why_a_task_waits(world: World) -> None:
+    task_id = world.task(capabilities=["ocr"])
+    answer = world.door.get(f"/tasks/{task_id}/why")
+    assert (answer.status, answer.data["startable"]) == (200, False), answer
+    (blocker,) = answer.data["blockers"]
+    assert (blocker["code"], blocker["limit"]) == ("no_capable_worker", "ocr")
+    world.door.post("/pause", {"scope": "all", "reason": "fire"})
+    codes = [blocker["code"] for blocker in world.door.get(f"/tasks/{task_id}/why").data["blockers"]]
+    assert sorted(codes) == ["no_capable_worker", "paused"]
+    world.door.post(f"/tasks/{task_id}/cancel", {})
+    assert world.door.get(f"/tasks/{task_id}/why").data["blockers"] == []
+    is_problem(world.door.get(f"/tasks/{task_id}/why", key=world.key("work")), 403, "forbidden")
+    is_problem(world.door.get("/tasks/999999/why"), 404, "not-found")

@@ -26,6 +26,7 @@ OPERATIONS = {
     ("get", "/stats"): "get_stats",
     ("get", "/audit"): "list_audit",
     ("post", "/pause"): "pause",
+    ("get", "/tasks/{task_id}/why"): "why",
     ("post", "/resume"): "resume",
     ("get", "/workers/{worker_id}"): "get_worker",
     ("patch", "/workers/{worker_id}"): "patch_worker",

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         out.line(f"  {blocker['code']:<18} {_blocker(blocker)}")
     position = answer.get("position")
     if isinstance(position, dict) and position.get("lane") is not None:
-        out.line(f"  {'in its lane':<18} place {position['lane']}, ahead of it {position.get('ahead_of') or 0}")
+        out.line(f"  {'in its lane':<18} place {position['lane']}, {position.get('ahead_of') or 0} behind it")
     if answer.get("estimate_s") is not None:
         out.line(f"  {'starts in about':<18} {age(answer['estimate_s'])}")
     for holder in answer.get("holders") or ():
