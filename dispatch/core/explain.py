@@ -9,6 +9,7 @@ Costs one or two cycles; meant for a question now and then. The codes are contra
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from dispatch.core.matching import fits
 from dispatch.core.memory import Memory
 from dispatch.core.quota import NO_CLASS, NO_TENANT, NO_TOOL, NO_USER, UNLIMITED, Quotas
 from dispatch.core.states import State
@@ -86,7 +87,7 @@ def _limits(snapshot: Snapshot, lane: Lane) -> Iterator[Blocker]:
     yield from _maxima(quotas, snapshot, lane)
     if policy.budget is not None and quotas.running >= policy.budget:
         yield Blocker("pool_budget", "pool", None, quotas.running, policy.budget)
-    capable = [slot for slot in snapshot.slots if _capable(slot, lane)]
+    capable = [slot for slot in snapshot.slots if fits(slot, lane.caps, lane.tenant)]
     if not capable:
         yield _nearest_miss(snapshot, lane)
     elif not any(slot.free > 0 for slot in capable):
@@ -125,10 +126,6 @@ def _maxima(quotas: Quotas, snapshot: Snapshot, lane: Lane) -> Iterator[Blocker]
         until = snapshot.policy.tools.get(tool, NO_TOOL).cooldown_until
         if until is not None and until > snapshot.now:
             yield Blocker("tool_cooldown", "tool", tool, snapshot.now, until)
-
-
-def _capable(slot: Slot, lane: Lane) -> bool:
-    return lane.caps <= slot.caps and slot.tenant in (None, lane.tenant)
 
 
 def _nearest_miss(snapshot: Snapshot, lane: Lane) -> Blocker:

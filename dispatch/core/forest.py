@@ -91,9 +91,9 @@ class Forest:
                 above.oldest = min(above.oldest, share.oldest)
                 share.level = effective_level(policy.level, policy.aging_step, now - share.oldest)
                 above.level = min(above.level, share.level)
-            wake(self.memory, above, self.cmax, self.fade)
-            for share in above.kids.values():
-                wake(self.memory, share, self.cmax, self.fade)
+        wake(self.memory, self.classes.values(), self.cmax, self.fade)
+        for above in self.classes.values():
+            wake(self.memory, above.kids.values(), self.cmax, self.fade)
             _sleepers(self.memory, above.account, above.kids.values())
         _sleepers(self.memory, self.memory.root, self.classes.values())
 
@@ -111,8 +111,7 @@ class Forest:
                 user.queued += lane.queued
                 user.oldest = min(user.oldest, leaf.oldest)
                 tenant.leaves.append(leaf)
-            for user in tenant.kids.values():
-                wake(self.memory, user, self.cmax, self.fade)
+            wake(self.memory, tenant.kids.values(), self.cmax, self.fade)
             _sleepers(self.memory, tenant.account, tenant.kids.values())
             self.opened.append(tenant)
         return tenant.leaves

@@ -47,7 +47,7 @@ class Group:
         self.caps = caps
         self.tenant = tenant
         self.places = places
-        self.heap: list[tuple[int, Any, Place]] = [(*p.score(), p) for p in places if p.free > 0]
+        self.heap: list[tuple[int, Any, Place]] = [(*p.score(), p) for p in places]
         heapify(self.heap)
         self.placed: dict[Need, list[int]] = {}
         for place in places:
@@ -107,7 +107,7 @@ class Need:
 
 
 class Fleet:
-    """The slots of one cycle."""
+    """The sessions with a free slot; those without count only as supply of their capabilities."""
 
     def __init__(self, slots: Sequence[Slot], lanes: Sequence[Lane]) -> None:
         queued: dict[frozenset[str], int] = {}
@@ -128,7 +128,8 @@ class Fleet:
                 offers = known[slot.caps] = slot.caps & useful
             for cap in offers:
                 self.offered[cap] = self.offered.get(cap, 0) + slot.slots
-            made.setdefault((offers, slot.tenant), []).append(Place(slot))
+            if slot.free > 0:
+                made.setdefault((offers, slot.tenant), []).append(Place(slot))
         keyed = ((_group_key(caps, tenant), caps, tenant, places) for (caps, tenant), places in made.items())
         self.groups = [Group(*parts) for parts in sorted(keyed, key=lambda parts: parts[0])]
         self.needs: dict[tuple[frozenset[str], Id], Need] = {}
@@ -175,6 +176,11 @@ class Fleet:
         return min(others)[-1] if others else place
 
 
+def fits(slot: Slot, caps: frozenset[str], tenant: Id) -> bool:
+    """Whether a session may run a tenant's task with these capabilities at all."""
+    return caps <= slot.caps and (slot.tenant is None or slot.tenant == tenant)
+
+
 def _group_key(caps: frozenset[str], tenant: Id) -> tuple[Any, ...]:
     return (*sorted(caps), "", str(tenant))
 
@@ -218,7 +224,7 @@ def shared_deficits(groups: Sequence[Group], placed: Sequence[tuple[Need, Place,
     costs O(groups).
     """
     credit = {id(group): 0 for group in groups}
-    weight = {id(group): sum(p.slot.weight for p in group.places if p.slot.free > 0) for group in groups}
+    weight = {id(group): sum(p.slot.weight for p in group.places) for group in groups}
     left: dict[Id, int] = {}
     fine: dict[Id, int] = {}
     frozen: set[Id] = set()
@@ -255,7 +261,7 @@ def _whole_deficits(
         for place in group.places:
             slot = place.slot
             change = fine.get(place.id, 0)
-            if gained and slot.free > 0 and place.id not in frozen:
+            if gained and place.id not in frozen:
                 change += gained * slot.weight
             old.setdefault(slot.worker, slot.deficit)
             if change:

@@ -8,12 +8,12 @@ its floor never becomes a victim and a victim never falls below its own, so two 
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
-from dispatch.core.matching import Fleet
+from dispatch.core.matching import fits
 from dispatch.core.quota import NO_CLASS, ClassCount, Quotas
 from dispatch.core.types import MICRO, Id, Lane, Running, Snapshot
 
 
-def yields(snapshot: Snapshot, quotas: Quotas, fleet: Fleet, started: dict[Id, int]) -> tuple[Id, ...]:
+def yields(snapshot: Snapshot, quotas: Quotas, started: dict[Id, int]) -> tuple[Id, ...]:
     """Tasks to ask for their slot. `quotas` as after the plan; `started`: lane → tasks started in this cycle."""
     policy = snapshot.policy
     if policy.reclaim_min_runtime is None or policy.paused:
@@ -24,7 +24,7 @@ def yields(snapshot: Snapshot, quotas: Quotas, fleet: Fleet, started: dict[Id, i
         return ()
     if policy.reclaim_per_round is not None:
         wanted = min(wanted, policy.reclaim_per_round)
-    victims = _victims(snapshot, quotas, fleet, waiting)
+    victims = _victims(snapshot, quotas, waiting)
     return tuple(_choose(victims, quotas, snapshot, wanted))
 
 
@@ -46,18 +46,18 @@ def _short(snapshot: Snapshot, quotas: Quotas, started: dict[Id, int]) -> tuple[
     return {class_id: min(n, queued[class_id]) for class_id, n in lacking.items()}, waiting
 
 
-def _victims(snapshot: Snapshot, quotas: Quotas, fleet: Fleet, waiting: list[Lane]) -> dict[Id, list[Running]]:
+def _victims(snapshot: Snapshot, quotas: Quotas, waiting: list[Lane]) -> dict[Id, list[Running]]:
     """Who may be asked, by class, youngest first."""
-    needs = {fleet.need(lane) for lane in waiting}
-    groups = {place.id: group for group in fleet.groups for place in group.places}
+    needs = {(lane.caps, lane.tenant) for lane in waiting}
+    offers = {slot.id: slot for slot in snapshot.slots}
     runtime = snapshot.policy.reclaim_min_runtime or 0
     found: dict[Id, list[Running]] = {}
     for task in snapshot.running:
         count = quotas.of_class(task.work_class)
         if not task.yieldable or task.yielding or count.run <= count.emin or snapshot.now - task.started_at < runtime:
             continue
-        group = groups.get(task.session) if task.session is not None else None
-        if task.session is None or (group is not None and any(need.fits(group) for need in needs)):
+        slot = offers.get(task.session)
+        if task.session is None or (slot is not None and any(fits(slot, *need) for need in needs)):
             found.setdefault(task.work_class, []).append(task)
     for tasks in found.values():
         tasks.sort(key=lambda task: (-task.started_at, task.id))

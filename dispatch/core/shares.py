@@ -7,7 +7,7 @@ costs O(log siblings) per level.
 Sources: SFQ (Goyal 1996) for start-time order and V; SFQ(D) for several slots; VTC's lift against saved-up credit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
@@ -191,26 +191,45 @@ def credit(cmax: int, weight: int) -> int:
     return cmax * SCALE // weight
 
 
-def wake(memory: Memory, share: Share, cmax: int, fade: int | None) -> None:
-    """Upkeep of a node with queued work: no credit beyond one task, none at all for one that becomes active, and
-    what is owed beyond one task fades (`fade` in units of 2^-40 says how much of it stays; None: not now)."""
-    account = share.account
-    parent = account.parent
-    assert parent is not None
-    clock = parent.z if share.zero else parent.v
-    vt = account.vt
-    if not account.active:
+def wake(memory: Memory, siblings: Iterable[Share], cmax: int, fade: int | None) -> None:
+    """Upkeep of the children of one node that have queued work.
+
+    One that becomes active starts at the clock: no credit, debt kept. One stopped by its limit keeps at most the credit
+    of one largest task. Those behind the clock although their limits are open wait for scarce slots while the clock
+    runs on other slots: they are moved up together, because each on its own would lose turn and weight among them (one
+    task of credit is worth more time the smaller the weight). Debt beyond one task fades: `fade` in units of 2^-40
+    stays; None: not now.
+    """
+    behind: list[tuple[int, int, Share]] = []
+    for share in siblings:
+        account = share.account
+        parent = account.parent
+        assert parent is not None, "the root is nobody's sibling"
+        clock = parent.z if share.zero else parent.v
+        vt = account.vt
+        bound = credit(cmax, share.weight) if account.active else 0
         if vt < clock:
+            if account.active and share.count.run < share.count.cap:
+                behind.append((clock - bound - vt, bound, share))
+            elif vt < clock - bound:
+                memory.touch(account)
+                account.vt = clock - bound
+        elif account.active and fade is not None and vt > clock + bound:
             memory.touch(account)
-            account.vt = clock
-        return
-    bound = credit(cmax, share.weight)
-    if vt < clock - bound:
-        memory.touch(account)
-        account.vt = clock - bound
-    elif fade is not None and vt > clock + bound:
-        memory.touch(account)
-        account.vt = clock + bound + ((vt - clock - bound) * fade >> 40)
+            account.vt = clock + bound + ((vt - clock - bound) * fade >> 40)
+    if behind:
+        _move_up(memory, behind)
+
+
+def _move_up(memory: Memory, behind: list[tuple[int, int, Share]]) -> None:
+    """The one least behind keeps its one task of credit, the others their distance to it, up to two largest tasks."""
+    least = max(0, min(lag for lag, _, _ in behind))
+    most = 2 * max(bound for _, bound, _ in behind)
+    for lag, _, share in behind:
+        step = lag - min(lag - least, most)
+        if step > 0:
+            memory.touch(share.account)
+            share.account.vt += step
 
 
 def sleep(memory: Memory, account: Account) -> None:

@@ -1,77 +1,18 @@
 """The scheduling core behind a plain-dict interface: `plan(snapshot, memory) -> {"assign", "yield", "memory"}`.
 
 Times and costs come in seconds and cost units (floats) and become microseconds and micro-units. The returned memory is
-JSON-able and holds everything; nothing is kept in this module.
+JSON-able and holds everything that decides.
 """
 
+from copy import deepcopy
 from typing import Any
 
 from dispatch.core.memory import Memory
 from dispatch.core.policies import Planner, registry
-from dispatch.core.types import (
-    MICRO,
-    ClassPolicy,
-    Ended,
-    Head,
-    Lane,
-    Load,
-    Policy,
-    Running,
-    Slot,
-    Snapshot,
-    TenantPolicy,
-    ToolPolicy,
-    UserPolicy,
-)
+from dispatch.core.sim.scenario import micro, policy_of
+from dispatch.core.types import MICRO, Ended, Head, Lane, Load, Policy, Running, Slot, Snapshot
 
 Doc = dict[str, Any]
-
-
-def micro(value: float | None) -> int | None:
-    """Seconds or cost units in millionths; None stays None."""
-    return None if value is None else round(value * MICRO)
-
-
-def policy_of(config: Doc) -> Policy:
-    """The policy in an oracle configuration."""
-    classes = {
-        name: ClassPolicy(
-            weight=round(c.get("weight", 1) * MICRO),
-            min=c.get("min", 0),
-            max=c.get("max"),
-            lend=c.get("lend"),
-            level=c.get("level", 1),
-            aging_step=micro(c.get("aging_step")),
-            max_wait=micro(c.get("max_wait")),
-        )
-        for name, c in config.get("classes", {}).items()
-    }
-    tenants = {
-        name: TenantPolicy(
-            weight=round(t.get("weight", 1) * MICRO),
-            nominal=t.get("nominal", 0),
-            max=t.get("max"),
-            borrow=t.get("borrow_limit"),
-        )
-        for name, t in config.get("tenants", {}).items()
-    }
-    users = {
-        tuple(name.split("/", 1)): UserPolicy(weight=round(u.get("weight", 1) * MICRO), max=u.get("max"))
-        for name, u in config.get("users", {}).items()
-    }
-    reclaim = config.get("reclaim")
-    return Policy(
-        budget=config.get("global_budget"),
-        promotion_slots=config.get("promotion_slots", 0),
-        user_max=config.get("user_max"),
-        max_task_cost=micro(config.get("max_task_cost")),
-        debt_halflife=micro(config.get("debt_halflife")),
-        reclaim_min_runtime=None if reclaim is None else micro(reclaim.get("min_runtime", 0)),
-        classes=classes,
-        tenants=tenants,
-        users=users,
-        tools={name: ToolPolicy(max=t.get("max")) for name, t in config.get("tools", {}).items()},
-    )
 
 
 def plan_with(planner: Planner, snapshot: Doc, memory: Doc) -> Doc:
@@ -125,17 +66,50 @@ def _snapshot(snapshot: Doc, memory: Doc, tasks: dict[str, Doc]) -> Snapshot:
     loads: dict[str, int] = {}
     for r in snapshot["running"]:
         loads[r["worker"]] = loads.get(r["worker"], 0) + tasks[r["id"]]["charged"]
+    alive = [w for w in snapshot["workers"] if w["alive"]]
     return Snapshot(
         now=micro(now) or 0,
-        policy=policy_of(snapshot["config"]),
-        slots=tuple(
-            _slot(w, deficits.get(w["id"], 0), loads.get(w["id"], 0)) for w in snapshot["workers"] if w["alive"]
-        ),
+        policy=_policy(snapshot["config"]),
+        slots=tuple(_slot(w, deficits.get(w["id"], 0), loads.get(w["id"], 0)) for w in alive),
         lanes=tuple(_lane(lane) for lane in snapshot["lanes"]),
-        loads=tuple(_load(r, tasks[r["id"]]) for r in snapshot["running"]),
-        running=tuple(_running(r, tasks[r["id"]], now, rates) for r in snapshot["running"]),
+        loads=_loads(snapshot["running"], tasks),
+        running=_listed(snapshot, tasks, now, rates),
         ended=tuple(_ended(f, memory.get("tasks", {})) for f in snapshot["finished"]),
     )
+
+
+_last: list[tuple[Doc, Policy]] = []  # the configuration seen last (a copy) and its policy
+
+
+def _policy(config: Doc) -> Policy:
+    if not _last or _last[0][0] != config:
+        _last[:] = [(deepcopy(config), policy_of(config))]
+    return _last[0][1]
+
+
+def _loads(running: list[Doc], tasks: dict[str, Doc]) -> tuple[Load, ...]:
+    counts: dict[tuple[Any, ...], list[int]] = {}
+    for r in running:
+        key = (r["class"], r["tenant"], r["user"], tuple(r["caps"]), tuple(r["tools"]))
+        count = counts.setdefault(key, [0, 0, 0])
+        count[0] += 1
+        count[1] += tasks[r["id"]]["promoted"]
+        count[2] += r["yielding"]
+    return tuple(
+        Load(work_class=c, tenant=t, user=u, caps=frozenset(caps), tools=tools, running=n, promoted=p, yielding=y)
+        for (c, t, u, caps, tools), (n, p, y) in counts.items()
+    )
+
+
+def _listed(snapshot: Doc, tasks: dict[str, Doc], now: float, rates: Doc) -> tuple[Running, ...]:
+    """Single running tasks matter when they overrun their charge or may be asked to yield."""
+    everything = "reclaim" in snapshot["config"]
+    listed = []
+    for r in snapshot["running"]:
+        rate = rates.get(f"{r['class']}/{r['tenant']}", 1)
+        if everything or (now - r["started_at"]) * rate * MICRO > tasks[r["id"]]["charged"]:
+            listed.append(_running(r, tasks[r["id"]], now, rate))
+    return tuple(listed)
 
 
 def _slot(w: Doc, deficit: int, load: int) -> Slot:
@@ -167,20 +141,7 @@ def _lane(lane: Doc) -> Lane:
     )
 
 
-def _load(r: Doc, task: Doc) -> Load:
-    return Load(
-        work_class=r["class"],
-        tenant=r["tenant"],
-        user=r["user"],
-        caps=frozenset(r["caps"]),
-        tools=tuple(r["tools"]),
-        promoted=int(task["promoted"]),
-        yielding=int(r["yielding"]),
-    )
-
-
-def _running(r: Doc, task: Doc, now: float, rates: Doc) -> Running:
-    rate = rates.get(f"{r['class']}/{r['tenant']}", 1)
+def _running(r: Doc, task: Doc, now: float, rate: float) -> Running:
     return Running(
         id=r["id"],
         work_class=r["class"],

@@ -29,7 +29,7 @@ def plan(snapshot: Snapshot, memory: Memory) -> Plan:
     started: dict[Id, int] = {}
     for placed in cycle.placed:
         started[placed.leaf.id] = started.get(placed.leaf.id, 0) + 1
-    return cycle.plan(yields(cycle.snapshot, cycle.quotas, cycle.fleet, started))
+    return cycle.plan(yields(cycle.snapshot, cycle.quotas, started))
 
 
 class FairOrder:
