@@ -38,6 +38,7 @@ from controlplane.settings import *  # noqa: E402, F403  # the environment has t
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # speed: passwords are not what is tested
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+DATABASES["default"]["OPTIONS"].pop("options")  # noqa: F405  # a test's own transaction may take its time
 EVENFLOW_PULSE = False
 STORAGES = {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 STATIC_ROOT = None

@@ -36,3 +36,12 @@ def judge_expired(*, renewed_at: int, ttl: int, extensions: int, web: Sequence[S
         return Verdict.RECLAIM
     heard = max(end - max(start, renewed_at) for start, end in web)
     return Verdict.RECLAIM if heard >= ttl else Verdict.EXTEND
+
+
+def judge_overdue(*, renewed_at: int, now: int, extensions: int, web: Sequence[Span]) -> Verdict:
+    """The same for a lease that is alive but over its runtime, its progress deadline or its time to yield: the agent
+    may have been done, and could not say so, when no web process was up all the time since its last renewal.
+    """
+    if not web or extensions >= MAX_EXTENSIONS:
+        return Verdict.RECLAIM
+    return Verdict.RECLAIM if any(start <= renewed_at and now <= end for start, end in web) else Verdict.EXTEND

@@ -51,7 +51,8 @@ class Leadership:
         self._seat.leave()
 
     def _depose_stuck(self) -> None:
-        for ended, pid in db.tuples("depose_stuck", {"pool_id": self.pool_id, "section": seat.DISPATCH}):
+        stuck = db.tuples("depose_stuck", {"pool_id": self.pool_id, "section": seat.DISPATCH})
+        for ended, pid in stuck + db.tuples("depose_stuck_cycle", {"pool_id": self.pool_id}):
             logger.warning(
                 "ended the backend %s of a leader without a pulse (%s)", pid, ended, extra={"action": "leader_deposed"}
             )

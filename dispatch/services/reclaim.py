@@ -16,7 +16,7 @@ from typing import Any
 from django.db import InterfaceError, OperationalError
 
 from dispatch import events
-from dispatch.core.lease import MAX_EXTENSIONS, Span, Verdict, judge_expired
+from dispatch.core.lease import MAX_EXTENSIONS, Span, Verdict, judge_expired, judge_overdue
 from dispatch.core.states import Outcome
 from dispatch.core.types import MICRO
 from dispatch.services import ending
@@ -130,14 +130,19 @@ def _reclaim(task_ids: Sequence[int]) -> dict[str, int]:
 
 
 def _cause(due: dict[str, Any], facts: ending.Facts, web: Sequence[Span]) -> Outcome | None:
-    """Why the lease ends; None: it is extended, because nobody was there to hear its heartbeats."""
+    """Why the lease ends; None: it is extended, because nobody was there to hear its agent."""
     if not due["delivered"]:
         return Outcome.UNDELIVERED
+    if due["expired"] and not due["overtime"]:
+        verdict = judge_expired(renewed_at=due["renewed_at"], ttl=due["ttl"], extensions=due["extensions"], web=web)
+    else:
+        verdict = judge_overdue(renewed_at=due["renewed_at"], now=due["now"], extensions=due["extensions"], web=web)
+    if verdict is Verdict.EXTEND:
+        return None
     if due["overtime"]:
         return Outcome.EXPIRED if facts["expired"] else Outcome.TIMED_OUT
     if due["expired"]:
-        verdict = judge_expired(renewed_at=due["renewed_at"], ttl=due["ttl"], extensions=due["extensions"], web=web)
-        return Outcome.LOST if verdict is Verdict.RECLAIM else None
+        return Outcome.LOST
     return Outcome.STALLED if due["stalled"] else Outcome.PREEMPTED
 
 

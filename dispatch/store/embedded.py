@@ -28,6 +28,7 @@ DATABASE = "evenflow"
 START_PATIENCE_S = 10.0  # after a crash the old server's processes may need a moment to go
 RECOVERY_PATIENCE_S = 600.0  # replaying the log after a crash; pg_ctl returns at once when the server gives up
 CONNECTIONS = 200
+IDLE_IN_TRANSACTION_S = 10  # a process that is frozen in a transaction must not keep its locks for ever
 LOG_BYTES = 10_000_000  # a longer server.log is put aside at the next start
 
 
@@ -46,7 +47,10 @@ def database_settings(url: str, data_dir: Path, pool: int = 0) -> dict[str, Any]
     `pool`: at most that many connections, shared by the threads of this process (0: one per thread, for processes
     that fork).
     """
-    options: dict[str, Any] = {"prepare_threshold": 5}
+    options: dict[str, Any] = {
+        "prepare_threshold": 5,
+        "options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_S}s",
+    }
     if pool:
         # A short reconnect_timeout: after an outage the pool asks again at the next request, not after a long pause.
         options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 10, "reconnect_timeout": 2}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch.core.lease import MAX_EXTENSIONS, Span, Verdict, heartbeat_every_s, judge_expired
+from dispatch.core.lease import MAX_EXTENSIONS, Span, Verdict, heartbeat_every_s, judge_expired, judge_overdue
 
 S = 1_000_000
 
@@ -30,6 +30,23 @@ def judge(*web: Span, renewed: int = 0, ttl: int = 30, extensions: int = 0) -> V
 )
 def test_only_an_agent_that_could_be_heard_is_dead(web: list[Span], verdict: Verdict) -> None:
     assert judge(*web) is verdict
+
+
+@pytest.mark.parametrize(
+    ("web", "verdict"),
+    [
+        ([(-100, 20)], Verdict.RECLAIM),
+        ([(0, 20)], Verdict.RECLAIM),
+        ([(1, 20)], Verdict.EXTEND),  # came after the last renewal
+        ([(-100, 19)], Verdict.EXTEND),  # away just now
+        ([(-100, 10), (9, 20)], Verdict.EXTEND),
+        ([], Verdict.RECLAIM),
+    ],
+)
+def test_who_is_over_its_time_had_to_be_heard_since_the_last_renewal(web: list[Span], verdict: Verdict) -> None:
+    spans = [(a * S, b * S) for a, b in web]
+    assert judge_overdue(renewed_at=0, now=20 * S, extensions=0, web=spans) is verdict
+    assert judge_overdue(renewed_at=0, now=20 * S, extensions=MAX_EXTENSIONS, web=spans) is Verdict.RECLAIM
 
 
 def test_patience_ends() -> None:

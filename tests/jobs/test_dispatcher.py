@@ -10,7 +10,7 @@ from django.db import connection
 
 from dispatch.jobs import dispatcher
 from dispatch.services import leadership
-from dispatch.store import db, seat
+from dispatch.store import db, dedicated, seat
 from tests import fleet
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -136,6 +136,24 @@ def test_a_leader_without_a_pulse_is_deposed() -> None:
     assert heir.epoch == 6
     assert not holder.alive()
     heir.release()
+
+
+def test_a_leader_frozen_inside_a_cycle_keeps_nobody_waiting(start: Callable[[], Running]) -> None:
+    """Its transaction holds the pool's row: without an end of that backend the heir could never raise the epoch."""
+    holder = seat.Seat(seat.DISPATCH, fleet.pool_id(), "frozen")
+    assert holder.take()
+    fleet.sql(
+        "UPDATE pool_leader SET epoch = 5, backend_pid = %s, beat_at = now() - interval '2 s'", holder.backend_pid
+    )
+    cycle = dedicated.connect("frozen cycle")
+    cycle.execute("BEGIN")
+    cycle.execute("UPDATE pool_leader SET cycle_no = cycle_no + 1, beat_at = now()")
+    start()
+    assert until(lambda: fleet.value("SELECT epoch FROM pool_leader") == 6) < 5
+    with pytest.raises(dedicated.Error):
+        cycle.execute("COMMIT")
+    cycle.close()
+    assert not holder.alive()
 
 
 def test_threads_leave_no_connection_behind(start: Callable[[], Running]) -> None:

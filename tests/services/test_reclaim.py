@@ -210,6 +210,33 @@ def test_a_web_process_that_died_after_the_renewal_heard_nothing() -> None:
     assert reclaim.sweep().extended == 1
 
 
+@pytest.mark.parametrize(
+    ("column", "seconds"), [("progress_at", 11), ("runtime_until", 1), ("directive_at", 31)], ids=str
+)
+def test_who_could_not_say_that_it_moved_or_was_done_is_extended(column: str, seconds: int) -> None:
+    """H13: alive before our outage and after it, and over its time meanwhile."""
+    fleet.held(max_runtime_s=60, progress_timeout_s=10)
+    fleet.sql("UPDATE lease SET renewed_at = now() - interval '12 s', directive = 1, directive_at = now()")
+    web(300, 8)
+    web(5, 0)
+    past(column, seconds)
+    assert reclaim.sweep().extended == 1
+    assert fleet.sql("SELECT attempts, handbacks FROM task") == [(0, 0)]
+    assert reclaim.sweep().total == 0
+    fleet.sql("UPDATE lease SET renewed_at = now() - interval '4 s'")
+    past(column, seconds)
+    counts = reclaim.sweep()
+    assert (counts.extended, counts.total) == (0, 1), "it has been heard since"
+
+
+def test_an_extended_lease_without_a_maximum_gets_none() -> None:
+    fleet.held()
+    web(5, 0)
+    unheard()
+    assert reclaim.sweep().extended == 1
+    assert fleet.sql("SELECT runtime_until, directive_at FROM lease") == [(None, None)]
+
+
 def test_extensions_end_with_an_alert() -> None:
     fleet.held()
     web(5, 0)

@@ -17,6 +17,19 @@ SELECT pg_terminate_backend(k.pid) AS ended, k.pid
                  AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
  WHERE l.pool_id = %(pool_id)s AND l.beat_at < now() - interval '3 seconds'
 
+-- name: depose_stuck_cycle
+-- And the backend of the cycle that such a leader has left open: its lock on the pool's row would keep the next leader
+-- waiting. Known by that lock, and by a client that says nothing (or takes nothing) in the middle of a transaction.
+SELECT pg_terminate_backend(a.pid) AS ended, a.pid
+  FROM pool_leader l
+  JOIN pg_locks k ON k.locktype = 'relation' AND k.granted AND k.relation = 'pool_leader'::regclass
+                 AND k.mode = 'RowExclusiveLock'
+                 AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  JOIN pg_stat_activity a ON a.pid = k.pid
+ WHERE l.pool_id = %(pool_id)s AND l.beat_at < now() - interval '3 seconds' AND a.pid <> pg_backend_pid()
+   AND (a.state = 'idle in transaction' AND a.state_change < now() - interval '1 second'
+        OR a.wait_event = 'ClientWrite')
+
 -- name: depose_silent
 -- End the lock holder's backend when it has been idle for 10 s: a healthy holder shows itself every second.
 SELECT pg_terminate_backend(a.pid) AS ended, a.pid

@@ -26,10 +26,14 @@ SELECT l.task_id FROM lease l JOIN pool p ON p.id = l.pool_id
  ORDER BY l.task_id LIMIT %(limit)s
 
 -- name: extend_leases
--- One more TTL for leases (locked before) whose heartbeats nobody could hear; their progress could not be heard either.
+-- One more TTL for leases (locked before) whose agents nobody could hear: neither a heartbeat nor progress, nor that
+-- they were done or gave way.
 UPDATE lease l
    SET expires_at = now() + make_interval(secs => p.lease_ttl_s), extensions = l.extensions + 1,
-       progress_at = CASE WHEN l.progress_at IS NULL THEN NULL ELSE now() END
+       progress_at = CASE WHEN l.progress_at IS NULL THEN NULL ELSE now() END,
+       runtime_until = CASE WHEN l.runtime_until IS NOT NULL
+                            THEN greatest(l.runtime_until, now() + make_interval(secs => p.lease_ttl_s)) END,
+       directive_at = CASE WHEN l.directive = 1 THEN now() ELSE l.directive_at END
   FROM pool p WHERE p.id = l.pool_id AND l.task_id = ANY(%(task_ids)s::bigint[])
 
 -- name: drop_ghost_demand
