@@ -4,8 +4,6 @@ Order of checks, the same as in ninja: key (401), body (413, 422), query string 
 A client that hangs up gets no leases. Lifespan is answered where the server has it; daphne has not.
 """
 
-import asyncio
-import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -15,8 +13,6 @@ from dispatch.conf import limits
 from dispatch.errors import Invalid, TooLarge, Unauthenticated
 from dispatch.hot.engine import Client, Engine, Gone
 from dispatch.hot.verbs import Call, Verb, checked, route
-
-log = logging.getLogger("evenflow.hot")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -51,12 +47,10 @@ class HotPlane:
         await send({"type": "http.response.body", "body": body})
 
     async def _answer(self, scope: Scope, receive: Receive, verb: Verb, object_id: int) -> problems.Answer:
-        headers = _headers(scope)
-        client, watch = Client(), None
+        headers = dict(scope["headers"])
         try:
             caller = await self.engine.authenticate(_bearer(headers))
             raw = await _body(receive)
-            watch = asyncio.ensure_future(_watch(receive, client))
             body = None
             if verb.schema is not None:
                 body = checked(verb.schema, parsing.json_body(raw, headers.get(b"content-type", b"").decode("latin-1")))
@@ -69,16 +63,13 @@ class HotPlane:
                 raw=raw,
                 body=body,
                 key=None if key is None else key.decode("latin-1"),
-                client=client,
+                client=Client(receive),
             )
             return await verb.handle(self.engine, call)
         except Gone:
             raise
         except Exception as error:
             return problems.problem(error)
-        finally:
-            if watch is not None:
-                watch.cancel()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -90,10 +81,6 @@ class HotPlane:
                 await self.engine.stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
-
-
-def _headers(scope: Scope) -> dict[bytes, bytes]:
-    return dict(scope["headers"])
 
 
 def _bearer(headers: dict[bytes, bytes]) -> str:
@@ -117,12 +104,6 @@ async def _body(receive: Receive) -> bytes:
         chunks.append(chunk)
         if not message.get("more_body", False):
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-async def _watch(receive: Receive, client: Client) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    client.gone.set()
 
 
 def _check_query(query: bytes) -> None:

@@ -1,0 +1,47 @@
+"""Schemathesis reads the OpenAPI document and sends what it permits and what it forbids: no 5xx, nothing undocumented."""
+
+from typing import Any
+
+import pytest
+import schemathesis
+from django.core.wsgi import get_wsgi_application
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.api.conftest import World
+from tests.api.planes import Door
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+EXAMPLES = 5
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("world", [Door], indirect=True)
+def test_generated_calls_find_no_fault(world: World) -> None:
+    schema = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", get_wsgi_application())
+    headers = {"Authorization": f"Bearer {world.door.key}"}
+    seen = 0
+    for found in schema.get_all_operations():
+        operation = found.ok()
+
+        @settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy())
+        def send(case: Any) -> None:
+            nonlocal seen
+            seen += 1
+            case.call_and_validate(headers=headers, checks=CHECKS)
+
+        send()
+    assert seen > 100
