@@ -75,7 +75,7 @@ async def release(request: HttpRequest, task_id: int, body: agents.ReleaseIn) ->
     return await _end(caller(request), task_id, "release", body)
 
 
-@verb(router, "POST", "/tasks/{int:task_id}/checkpoint", "checkpoint", answer=answers.Kept, replays=False)
+@verb(router, "POST", "/tasks/{int:task_id}/checkpoint", "checkpoint", answer=answers.Kept)
 def keep(request: HttpRequest, task_id: int, body: agents.CheckpointIn) -> dict[str, Any]:
     """Leave a checkpoint for the next attempt."""
     return wire.ended(checkpoint.checkpoint(caller(request), task_id, body.token, body.checkpoint, append=body.append))

@@ -85,10 +85,15 @@ async def end(engine: Engine, call: Call, *, outcome: str) -> problems.Answer:
 async def keep(engine: Engine, call: Call) -> problems.Answer:
     """Leave a checkpoint for the next attempt."""
     body = call.body
-    kept = await engine.job(
-        lambda: checkpoint.checkpoint(call.caller, call.id, body.token, body.checkpoint, append=body.append)
+    work = _once(
+        call,
+        200,
+        lambda: wire.ended(
+            checkpoint.checkpoint(call.caller, call.id, body.token, body.checkpoint, append=body.append)
+        ),
     )
-    return problems.answer(200, wire.ended(kept))
+    made: problems.Answer = await engine.job(work)
+    return made
 
 
 async def completions(engine: Engine, call: Call) -> problems.Answer:

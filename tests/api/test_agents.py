@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from dispatch.conf import limits
-from dispatch.models import Lease
+from dispatch.models import JournalEntry, Lease
 from tests.api.conftest import World
 from tests.api.test_conventions import is_problem
 
@@ -350,3 +350,12 @@ def test_a_cancelled_task_ends_as_cancelled(world: World) -> None:
     assert world.door.post("/heartbeats", beat).data["leases"][0]["directive"] == "cancel"
     body = {"token": lease["token"], "error": {"message": "stopped"}}
     assert world.door.post(f"/tasks/{lease['task_id']}/fail", body).data["state"] == "cancelled"
+
+
+def test_an_appended_checkpoint_may_be_repeated(world: World) -> None:
+    lease = world.lease()
+    body = {"token": lease["token"], "checkpoint": {"page": 1}, "append": True}
+    for _ in range(2):
+        reply = world.door.post(f"/tasks/{lease['task_id']}/checkpoint", body, headers={"idempotency-key": "page 1"})
+        assert (reply.status, reply.data) == (200, {"state": "leased"})
+    assert JournalEntry.objects.filter(task_id=lease["task_id"]).count() == 1

@@ -1,4 +1,4 @@
-"""Schemathesis reads the OpenAPI document and sends what it permits and what it forbids: no 5xx, nothing undocumented."""
+"""Schemathesis reads the OpenAPI document and sends what it permits and forbids: no 5xx, nothing undocumented."""
 
 from typing import Any
 

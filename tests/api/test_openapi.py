@@ -18,6 +18,8 @@ OPERATIONS = {
     ("post", "/tasks/{task_id}/complete"): "complete",
     ("post", "/tasks/{task_id}/fail"): "fail",
     ("post", "/tasks/{task_id}/release"): "release",
+    ("post", "/tasks/{task_id}/checkpoint"): "checkpoint",
+    ("post", "/leases/{task_id}/revoke"): "revoke",
     ("post", "/tasks/{task_id}/cancel"): "cancel",
     ("post", "/tasks/{task_id}/requeue"): "requeue",
     ("get", "/keys"): "list_keys",

@@ -90,3 +90,15 @@ def test_the_fleet_the_numbers_and_the_audit_are_readable(world: World) -> None:
     assert (newest["action"], newest["target"]) == ("create_tool", "crm")
     for path in ("/stats?window_s=0", "/stats?pool=nothing", "/audit?colour=red", "/workers?pool=nothing"):
         is_problem(world.door.get(path), 422, "validation", path)
+
+
+def test_a_lease_is_taken_back_once_and_for_a_reason(world: World) -> None:
+    lease = world.lease()
+    path = f"/leases/{lease['task_id']}/revoke"
+    is_problem(world.door.post(path, {}), 422, "validation")
+    is_problem(world.door.post(path, {"reason": "stuck"}, key=world.key("work")), 403, "forbidden")
+    assert world.door.post(path, {"reason": "stuck"}).data == {"state": "queued"}
+    is_problem(world.door.post(path, {"reason": "stuck"}), 409, "conflict")
+    is_problem(world.door.post("/leases/123456/revoke", {"reason": "stuck"}), 404, "not-found")
+    late = world.door.post(f"/tasks/{lease['task_id']}/complete", {"token": lease["token"]})
+    is_problem(late, 409, "lease-lost")
