@@ -1,4 +1,4 @@
-"""Operators' routes beside the policy: keys, leases, numbers, audit."""
+"""Operators' routes beside the policy: keys, numbers, audit."""
 
 from typing import Any
 
@@ -12,7 +12,6 @@ from dispatch.api.routes_tasks import known, page
 from dispatch.api.schemas_tasks import ListQuery
 from dispatch.errors import Invalid, NotFound
 from dispatch.services import audit, keys, stats
-from dispatch.services import revoke as revoking
 
 router = Router(tags=["operations"])
 
@@ -40,12 +39,6 @@ def create_key(request: HttpRequest, body: schemas.KeyIn) -> dict[str, Any]:
 def delete_key(request: HttpRequest, key_id: int) -> None:
     """Revoke an API key; it ends within 5 s."""
     keys.revoke_key(caller(request), known(key_id))
-
-
-@verb(router, "POST", "/leases/{int:task_id}/revoke", "revoke", answer=answers.StateAnswer)
-def revoke(request: HttpRequest, task_id: int, body: schemas.RevokeIn) -> dict[str, Any]:
-    """Take a lease back at once; no attempt is counted."""
-    return dict(revoking.revoke(caller(request), known(task_id), body.reason))
 
 
 @verb(router, "GET", "/stats", "get_stats", answer=answers.Stats)

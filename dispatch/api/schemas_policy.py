@@ -59,12 +59,6 @@ def given(body: Model) -> dict[str, Any]:
     return body.model_dump(exclude_unset=True, by_alias=True)
 
 
-class RevokeIn(Model):
-    """Why a lease is taken back; for the audit and the task's history."""
-
-    reason: Reason
-
-
 class KeyIn(Model):
     """A new API key."""
 

@@ -1,16 +1,18 @@
 """One bare ASGI application for the agents' verbs; everything else goes to the fallback (Django and Channels).
 
 Order of checks, the same as in ninja: key (401), body (413, 422), query string (422), then the service's own.
-A client that hangs up gets no leases. Lifespan is answered where the server has it; daphne has not.
+A client that hangs up gets no leases. Lifespan is answered where the server has it; daphne has not: it cancels what
+runs, and whoever waits then hears 503.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 
 from dispatch.api import parsing, problems
 from dispatch.conf import limits
-from dispatch.errors import Invalid, TooLarge, Unauthenticated
+from dispatch.errors import Invalid, TooLarge, Unauthenticated, Unavailable
 from dispatch.hot.engine import Client, Engine, Gone
 from dispatch.hot.verbs import Call, Verb, checked, route
 
@@ -41,6 +43,8 @@ class HotPlane:
             status, headers, body = await self._answer(scope, receive, *found)
         except Gone:
             return
+        except asyncio.CancelledError:  # daphne's way of stopping; the connection is still open
+            status, headers, body = problems.problem(Unavailable("The server is stopping; try again.", retry_after_s=1))
         packed = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         packed.append((b"content-length", str(len(body)).encode()))
         await send({"type": "http.response.start", "status": status, "headers": packed})

@@ -172,6 +172,20 @@ class TestWaiting:
         assert time.monotonic() - began < 5
         assert Demand.objects.count() == 0
 
+    def test_a_cancelled_call_is_told_to_come_again(self, hot: World) -> None:
+        waiting = Waiting(hot, {"session_id": hot.session(), "max": 1, "wait_s": 60}).parked()
+        assert isinstance(hot.door, HotDoor)
+
+        async def stop() -> None:
+            for task in asyncio.all_tasks():
+                if "exchange" in repr(task.get_coro()):
+                    task.cancel()
+
+        hot.door.run(stop())
+        reply = waiting.answer(5)
+        assert (reply.status, reply.data["type"]) == (503, "unavailable")
+        wait_for(lambda: Demand.objects.count() == 0)
+
 
 async def _lifespan(plane: HotPlane) -> None:
     inbox = [{"type": "lifespan.shutdown"}, {"type": "lifespan.startup"}]

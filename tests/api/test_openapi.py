@@ -19,7 +19,6 @@ OPERATIONS = {
     ("post", "/tasks/{task_id}/fail"): "fail",
     ("post", "/tasks/{task_id}/release"): "release",
     ("post", "/tasks/{task_id}/checkpoint"): "checkpoint",
-    ("post", "/leases/{task_id}/revoke"): "revoke",
     ("post", "/tasks/{task_id}/cancel"): "cancel",
     ("post", "/tasks/{task_id}/requeue"): "requeue",
     ("get", "/keys"): "list_keys",
