@@ -11,10 +11,11 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dispatch.services import overview
+from dispatch.services import history, overview
 from dispatch.services.messages import Caller
 
 FRESH_S = 0.9
+PAST_S = 5.0  #: the charts move in steps of 10 s
 KEPT = 64  #: entries; the oldest are dropped
 
 
@@ -25,6 +26,8 @@ class Entry:
     lock: threading.Lock = field(default_factory=threading.Lock)
     taken: float = float("-inf")  # monotonic seconds
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    past: Mapping[str, Any] = field(default_factory=dict)
+    past_taken: float = float("-inf")
 
 
 _entries: dict[Hashable, Entry] = {}
@@ -42,8 +45,10 @@ def get(caller: Caller, pool: str | None = None, fresh_s: float = FRESH_S) -> Ma
     with entry.lock:
         if not entry.numbers or time.monotonic() - entry.taken > fresh_s:
             started = time.monotonic()
-            entry.numbers = overview.overview(caller, pool)
-            entry.taken = started
+            numbers = overview.overview(caller, pool)
+            if started - entry.past_taken > PAST_S:
+                entry.past, entry.past_taken = history.class_history(caller, numbers["pool"]), started
+            entry.numbers, entry.taken = numbers | {"history": entry.past}, started
         return entry.numbers
 
 

@@ -2,7 +2,7 @@
 // What the operator is typing in, has focused or selected is left alone until he lets go of it.
 import { offer, isBusy } from "./edit.js";
 
-const ATTRIBUTES = new Set(["x", "width", "height", "d", "hidden", "data-tone", "data-c", "data-until", "data-ttl", "data-count"]);
+const ATTRIBUTES = new Set(["x", "width", "height", "d", "hidden", "data-tone", "data-c", "data-scale", "data-until", "data-ttl", "data-count"]);
 const sprite = document.documentElement.dataset.icons;
 
 export class Cells {

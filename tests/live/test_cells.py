@@ -104,3 +104,14 @@ def test_applying_changes_gives_the_new_map(numbers: dict[str, Any]) -> None:
         key: value for key, value in new.items() if value is not None
     }
     assert len(changed) < len(new) / 3
+
+
+def test_ages_lie_on_one_logarithmic_scale_with_gaps(numbers: dict[str, Any]) -> None:
+    numbers["history"] = {"critical": [1.0, 60.0, None, 3600.0], "batch": [2400.0] * 4}
+    found = cells.cells("overview", numbers)
+    assert found["ages.scale"] == "hour"
+    assert found["a.critical.line"] == "M0.0 84.0h.5L33.3 42.0M100.0 0.0h.5"
+    assert found["a.batch.tone"] == "breach" and found["a.batch.limit"] == "SLO 30 m"
+    assert found["a.maintenance.now"] == "no demand" and found["a.maintenance.line"] == ""
+    numbers["history"]["batch"] = [4000.0]
+    assert cells.cells("overview", numbers)["ages.scale"] == "day"

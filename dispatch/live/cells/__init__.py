@@ -8,14 +8,14 @@ value names the rows of a table in order; the cells of a row are `<prefix>.<id>.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dispatch.live.cells import chrome, classes, dead, queues, tiles, workers
+from dispatch.live.cells import ages, chrome, classes, dead, queues, tiles, workers
 
 Cell = str | int | float | bool | None | list[str]
 Cells = dict[str, Cell]
 Snapshot = Mapping[str, Any]
 
 PARTS: dict[str, tuple[Callable[[Snapshot], Cells], ...]] = {
-    "overview": (chrome.cells, tiles.cells, classes.cells, workers.top, dead.cells, dead.commands),
+    "overview": (chrome.cells, tiles.cells, classes.cells, ages.cells, workers.top, dead.cells, dead.commands),
     "queues": (chrome.cells, queues.cells),
     "workers": (chrome.cells, tiles.cells, workers.cells),
     "dead": (chrome.cells, dead.cells),

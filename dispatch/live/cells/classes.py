@@ -42,7 +42,7 @@ def _class(row: Mapping[str, Any], colour: str, top: float) -> dict[str, Any]:
     return {
         "name": row["slug"],
         "c": colour,
-        "icon": "queued" if demand else "none",
+        "icon": "queued" if demand else "pause" if row["queued"] else "none",
         "tone": "" if demand else "idle",
         "queued": f"{words.count(row['queued'])} queued" if demand or row["queued"] else "no demand",
         "oldest": words.age(row["oldest_age_s"]),
