@@ -90,4 +90,5 @@ class TaskQuery(ListQuery):
     error: Word | None = None
     min_age_s: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
     key: Word | None = None
+    fingerprint: Word | None = None
     order: Word | None = None

@@ -3,7 +3,15 @@
 from django.http import HttpRequest, HttpResponse
 from django.urls import path, re_path
 
-from dispatch.api import problems, routes_agents, routes_commands, routes_operations, routes_policy, routes_tasks
+from dispatch.api import (
+    problems,
+    routes_agents,
+    routes_bulk,
+    routes_commands,
+    routes_operations,
+    routes_policy,
+    routes_tasks,
+)
 from dispatch.api.app import Api, Bearer, StrictParser
 from dispatch.errors import NotFound
 
@@ -16,7 +24,7 @@ api = Api(
     parser=StrictParser(),
     docs_url=None,
 )
-for routes in (routes_tasks, routes_agents, routes_policy, routes_operations, routes_commands):
+for routes in (routes_tasks, routes_agents, routes_policy, routes_operations, routes_commands, routes_bulk):
     api.add_router("", routes.router)
 
 

@@ -41,7 +41,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     ),
     State.HELD: frozenset({State.QUEUED, State.SCHEDULED, State.CANCELLED, State.DEAD}),
     State.SUCCEEDED: frozenset(),
-    State.DEAD: frozenset({State.QUEUED}),
+    State.DEAD: frozenset({State.QUEUED, State.CANCELLED}),  # requeued, discarded
     State.CANCELLED: frozenset(),
 }
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dispatch.jobs.loops import DATABASE_ERRORS, RETRY_S, Pulse, Stop, reset_connection
-from dispatch.services import reclaim, singleton, upkeep
+from dispatch.services import bulk_run, reclaim, singleton, upkeep
 
 TICK_S = 1.0
 BATCH = 1000
@@ -33,6 +33,7 @@ def steps() -> list[Step]:
     return [
         Step("reclaim", TICK_S, _reclaim),
         Step("end pauses", TICK_S, upkeep.end_pauses),
+        Step("bulk jobs", TICK_S, bulk_run.advance),
         Step("fold", TICK_S, upkeep.fold),
         Step("sample", TICK_S, upkeep.sample),
         Step("drop dead demand", 5 * TICK_S, upkeep.drop_dead_demand),

@@ -1,5 +1,6 @@
 """Tables, constraints and indexes; no behaviour (services decide, store writes)."""
 
+from dispatch.models.bulk import BulkItem, BulkJob
 from dispatch.models.fleet import Demand, PoolLeader, Process, Worker, WorkerSession
 from dispatch.models.ledger import Decision, LaneDelta, LaneDepth, LearnedCost, QueueSample, Settlement, ShareAccount
 from dispatch.models.operations import Alert, ApiKey, AuditEvent, IdempotencyKey
@@ -12,6 +13,8 @@ __all__ = [
     "ApiKey",
     "Attempt",
     "AuditEvent",
+    "BulkItem",
+    "BulkJob",
     "CapSet",
     "Capability",
     "Decision",

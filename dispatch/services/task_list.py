@@ -32,7 +32,7 @@ def list_tasks(
     limit = paging.check_limit(limit)
     given = {name: value for name, value in (filters or {}).items() if value is not None}
     order = given.pop("order", "-id")
-    values, problems = _values(given)
+    values, problems = parse(given)
     if order not in store.ORDERS:
         problems.append(("order", f"must be one of {', '.join(store.ORDERS)}"))
     if problems:
@@ -46,7 +46,8 @@ def list_tasks(
     return Page(items=[_item(row) for row in page.items], next_cursor=page.next_cursor)
 
 
-def _values(given: Mapping[str, Any]) -> tuple[Values, list[tuple[str, str]]]:
+def parse(given: Mapping[str, Any]) -> tuple[Values, list[tuple[str, str]]]:
+    """Filters as conditions of store/tasks.py, and what is wrong with them as (filter, sentence)."""
     values: Values = {}
     problems = []
     for name, value in given.items():

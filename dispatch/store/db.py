@@ -73,7 +73,7 @@ def composed(query: sql.Composed, params: Mapping[str, Any]) -> list[dict[str, A
     """Rows of a statement that was put together by psycopg.sql inside this room; planned afresh for its values."""
     with connection.wrap_database_errors, psycopg.Cursor(_raw(), row_factory=dict_row) as cursor:
         cursor.execute(query, params, prepare=False, binary=True)
-        return cursor.fetchall()
+        return cursor.fetchall() if cursor.description else []
 
 
 def hint(channel: str, ids: Iterable[int] | str = ()) -> None:

@@ -41,6 +41,7 @@ CONDITIONS: Mapping[str, str] = {
     "succeeded": "t.state = 4",
     "dead": "t.state = 5",
     "cancelled": "t.state = 6",
+    "unfinished": "t.state IN (0, 1, 2, 3)",
     "states": "t.state = ANY (%(states)s::smallint[])",
     "class_id": "t.work_class_id = %(class_id)s",  # task_class
     "tenant_ids": "t.tenant_id = ANY (%(tenant_ids)s::bigint[])",  # task_tenant
@@ -101,3 +102,24 @@ def find(values: Mapping[str, Any], order: str, limit: int, position: tuple[Any,
     after = {} if position is None else {"after": position[0], "after_id": position[1]}
     query = statement(list(values), ORDERS[order], after=position is not None)
     return db.composed(query, {**values, **after, "limit": limit})
+
+
+def freeze(job_id: int, values: Mapping[str, Any], limit: int) -> None:
+    """Write down, for a bulk job, the ids of at most `limit` tasks that meet all filters, oldest first."""
+    query = sql.SQL(
+        "INSERT INTO bulk_item (job_id, task_id) SELECT {}, t.id FROM task t WHERE {} ORDER BY t.id LIMIT {}"
+    ).format(sql.Placeholder("job_id"), _where(values), sql.Placeholder("limit"))
+    db.composed(query, {**values, "job_id": job_id, "limit": limit})
+
+
+def count_unfrozen(job_id: int, values: Mapping[str, Any], limit: int) -> int:
+    """How many tasks meet the filters now without being frozen for the job, counted up to `limit`."""
+    query = sql.SQL(
+        "SELECT count(*)::int AS n FROM (SELECT 1 FROM task t WHERE {} AND NOT EXISTS"
+        " (SELECT 1 FROM bulk_item b WHERE b.job_id = {} AND b.task_id = t.id) LIMIT {}) x"
+    ).format(_where(values), sql.Placeholder("job_id"), sql.Placeholder("limit"))
+    return int(db.composed(query, {**values, "job_id": job_id, "limit": limit})[0]["n"])
+
+
+def _where(values: Mapping[str, Any]) -> sql.Composed:
+    return sql.SQL(" AND ").join(sql.SQL(CONDITIONS[name]) for name in values)
