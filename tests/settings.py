@@ -1,14 +1,15 @@
 """Settings of the tests: the product's own, on a throw-away PostgreSQL that the first process of a run starts.
 
-xdist workers inherit the environment of the controller, so they find the running server and each get their own
-database on it.
+It ends with that process, even by kill -9 (tests/watchdog.py). xdist workers inherit the environment of the
+controller, so they find the running server and each get their own database on it.
 """
 
 import atexit
 import os
-import shutil
 import tempfile
 from pathlib import Path
+
+from tests import watchdog
 
 SERVER = "EVENFLOW_TEST_SERVER"
 
@@ -18,14 +19,8 @@ def _start_server() -> str:
 
     folder = Path(tempfile.mkdtemp(prefix="evenflow-test-", dir="/tmp"))
     folder.chmod(0o755)
-    server = Server(folder, fast_and_loose=True)
-    server.ensure()
-
-    def end() -> None:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(end)
+    atexit.register(watchdog.watch(folder).end)
+    Server(folder, fast_and_loose=True).ensure()
     return str(folder)
 
 

@@ -12,7 +12,6 @@ that all of them inherit, so orphans count too; the kinds are the names in `Prod
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +23,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from tests import watchdog
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 START_S = 120.0  # a busy machine needs its time
@@ -191,10 +192,11 @@ def place() -> Iterator[Path]:
     """A folder that every user can enter, gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="evenflow-run-", dir="/tmp"))
     folder.chmod(0o755)
+    watch = watchdog.watch(folder)
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        watch.end()
 
 
 @contextlib.contextmanager

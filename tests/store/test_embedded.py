@@ -14,6 +14,7 @@ import pytest
 
 from dispatch.store import embedded, programs
 from dispatch.store.embedded import EmbeddedError, Server
+from tests import watchdog
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="about what root does")
 
@@ -23,10 +24,9 @@ def folder() -> Iterator[Path]:
     """A folder directly below /tmp, which every user may enter."""
     path = Path(tempfile.mkdtemp(prefix="evenflow-embedded-", dir="/tmp"))
     path.chmod(0o755)
+    watch = watchdog.watch(path)
     yield path
-    for cluster in path.rglob("postmaster.pid"):
-        Server(cluster.parent.parent).stop()
-    shutil.rmtree(path, ignore_errors=True)
+    watch.end()
 
 
 def connect(server: Server) -> "psycopg.Connection[tuple[object, ...]]":
