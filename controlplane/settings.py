@@ -9,6 +9,7 @@ from typing import Any
 from django.utils.log import CallbackFilter
 
 from controlplane import env
+from controlplane.logs import OneLine, Outages
 from dispatch.conf import Limits
 from dispatch.store import embedded
 
@@ -158,15 +159,21 @@ Q_CLUSTER = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s", "datefmt": "%H:%M:%S"}},
+    "formatters": {
+        "line": {"()": OneLine, "format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s", "datefmt": "%H:%M:%S"}
+    },
     # A 503 while a needed part is away is an answer, not an event.
-    "filters": {"no_503": {"()": CallbackFilter, "callback": lambda record: getattr(record, "status_code", 0) != 503}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["no_503"]}},
+    "filters": {
+        "no_503": {"()": CallbackFilter, "callback": lambda record: getattr(record, "status_code", 0) != 503},
+        "outages": {"()": Outages},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["no_503", "outages"]}},
     "root": {"handlers": ["stderr"], "level": env.text("EVENFLOW_LOG", "WARNING").upper()},
     "loggers": {
         "dispatch": {"level": env.text("EVENFLOW_LOG", "INFO").upper()},
         "django": {"handlers": [], "propagate": True},
         "django.request": {"level": "ERROR"},  # what clients do wrong is their answer's business
+        "psycopg.pool": {"level": "ERROR"},  # its warnings are told by whoever misses a connection
         "django-q": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
     },
 }
