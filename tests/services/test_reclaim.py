@@ -50,6 +50,17 @@ def test_a_lost_lease_goes_back_at_once_in_its_old_place() -> None:
     fleet.invariants()
 
 
+def test_a_lease_ends_even_when_the_rows_of_its_worker_are_gone() -> None:
+    one = fleet.held()
+    for table in ("demand", "worker_session", "worker"):
+        fleet.sql(f"DELETE FROM {table}")
+    past()
+    assert reclaim.sweep().lost == 1
+    assert fleet.state(one.task) == 1
+    assert fleet.sql("SELECT worker_id, worker_name FROM attempt") == [(0, "")]
+    fleet.invariants()
+
+
 def test_the_third_loss_backs_off() -> None:
     one = fleet.held(max_attempts=9)
     states = []

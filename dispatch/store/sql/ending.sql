@@ -14,7 +14,8 @@ SELECT task_id FROM lease WHERE session_id = %(session_id)s ORDER BY task_id FOR
 SELECT task_id, session_id FROM lease WHERE task_id = %(task_id)s FOR UPDATE
 
 -- name: lock_ending
--- What decides about the end of leases that are locked already; locks their tasks, in key order too.
+-- What decides about the end of leases that are locked already; locks their tasks, in key order too. The rows of
+-- session and worker may be gone: a lease ends all the same.
 SELECT l.task_id, l.token, l.pool_id, l.lane_id, l.session_id, s.worker_id, s.api_key_id, l.charged,
        l.delivered_at IS NOT NULL AS delivered,
        (extract(epoch FROM now() - coalesce(l.delivered_at, now())) * 1000000)::bigint AS elapsed,
@@ -23,7 +24,7 @@ SELECT l.task_id, l.token, l.pool_id, l.lane_id, l.session_id, s.worker_id, s.ap
        c.backoff_s, c.backoff_max_s, a.tools
   FROM lease l JOIN task t ON t.id = l.task_id JOIN lane a ON a.id = l.lane_id
   JOIN work_class c ON c.id = a.work_class_id JOIN pool p ON p.id = l.pool_id
-  JOIN worker_session s ON s.id = l.session_id
+  LEFT JOIN worker_session s ON s.id = l.session_id
  WHERE l.task_id = ANY(%(task_ids)s::bigint[])
  ORDER BY t.id FOR NO KEY UPDATE OF t
 
@@ -41,8 +42,8 @@ WITH x AS (
     RETURNING l.*, x.state, x.outcome, x.counted, x.lost, x.handback, x.delay_s, x.reason, x.error, x.result, x.cost,
               x.fingerprint
 ), f AS (
-    SELECT g.*, s.worker_id, w.name AS worker_name
-      FROM g JOIN worker_session s ON s.id = g.session_id JOIN worker w ON w.id = s.worker_id
+    SELECT g.*, coalesce(s.worker_id, 0) AS worker_id, coalesce(w.name, '') AS worker_name
+      FROM g LEFT JOIN worker_session s ON s.id = g.session_id LEFT JOIN worker w ON w.id = s.worker_id
 ), u AS (
     UPDATE task t
        SET state = f.state,
@@ -52,7 +53,7 @@ WITH x AS (
            queued_at = CASE WHEN f.state = 1 THEN now() END,
            finished_at = CASE WHEN f.state IN (4, 5, 6) THEN now() END,
            last_token = f.token, last_outcome = f.outcome,
-           last_worker_id = CASE WHEN f.counted THEN f.worker_id ELSE t.last_worker_id END,
+           last_worker_id = CASE WHEN f.counted AND f.worker_id > 0 THEN f.worker_id ELSE t.last_worker_id END,
            result = coalesce(f.result::jsonb, t.result),
            error = CASE WHEN f.state = 4 THEN NULL ELSE coalesce(f.error::jsonb, t.error) END,
            reason = CASE WHEN f.state = 4 THEN '' WHEN f.state = 6 THEN coalesce(nullif(t.cancel_reason, ''), f.reason)
