@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from dispatch.api.answers import StateName
+from dispatch.api.answers import Key, StateName
 from dispatch.api.fields import Id, Slug, Time
 
 
@@ -101,3 +101,74 @@ class Why(BaseModel):
     deficit: float | None
     estimate_s: float | None
     holders: list[dict[str, Any]]
+
+
+class Edited(BaseModel):
+    """A waiting task after an edit."""
+
+    id: Id
+    state: StateName
+    priority: int
+    run_at: Time | None
+    deadline: Time | None
+    cost: float | None
+    max_attempts: int | None
+    max_runtime_s: float | None
+    progress_timeout_s: float | None
+
+
+class Change(BaseModel):
+    """One task that ended; its result is in the task itself."""
+
+    id: Id
+    state: StateName
+    key: str | None
+    type: str
+    tenant: Slug
+    work_class: Slug = Field(alias="class")
+    pool: Slug
+    reason: str | None
+    error: Any
+    attempts: int
+    finished_at: Time
+
+
+class Changes(BaseModel):
+    """Ended tasks in the order of their ends; ask again with `next_cursor`, at once while there are `more`."""
+
+    items: list[Change]
+    next_cursor: str
+    more: bool
+
+
+class Alert(BaseModel):
+    """One finding."""
+
+    id: Id
+    rule: str
+    subject: str
+    severity: str
+    state: Literal["firing", "acknowledged", "resolved"]
+    text: str
+    evidence: Any
+    fired_at: Time
+    seen_at: Time
+    resolved_at: Time | None
+    acked_at: Time | None
+    acked_by: str
+    acked_until: Time | None
+    note: str
+
+
+class AlertPage(BaseModel):
+    """A page of alerts."""
+
+    items: list[Alert]
+    next_cursor: str | None
+
+
+class RotatedKey(Key):
+    """The new key; the old one (`replaces`) works until `old_expires_at`."""
+
+    replaces: Id
+    old_expires_at: Time

@@ -3,14 +3,14 @@
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Query, Router
 
 from dispatch.api import answers_commands as answers
 from dispatch.api import schemas_commands as schemas
 from dispatch.api.app import caller, verb
-from dispatch.api.routes_tasks import known
+from dispatch.api.routes_tasks import known, page
 from dispatch.api.schemas_policy import given
-from dispatch.services import explain, worker_control
+from dispatch.services import alerts, changes, explain, keys, worker_control
 from dispatch.services import pause as pausing
 from dispatch.services import revoke as revoking
 
@@ -38,8 +38,8 @@ def get_worker(request: HttpRequest, worker_id: int) -> dict[str, Any]:
 @verb(router, "PATCH", "/workers/{int:worker_id}", "patch_worker", answer=answers.Worker)
 def patch_worker(request: HttpRequest, worker_id: int, body: schemas.WorkerChange) -> dict[str, Any]:
     """Change a worker's weight; drain, pause or quarantine it, or take that back."""
-    changes = given(body)
-    return worker_control.patch_worker(caller(request), known(worker_id), changes, changes.pop("reason", ""))
+    edits = given(body)
+    return worker_control.patch_worker(caller(request), known(worker_id), edits, edits.pop("reason", ""))
 
 
 @verb(router, "POST", "/leases/{int:task_id}/revoke", "revoke", answer=answers.Revoked)
@@ -52,3 +52,28 @@ def revoke(request: HttpRequest, task_id: int, body: schemas.RevokeIn) -> dict[s
 def why(request: HttpRequest, task_id: int) -> dict[str, Any]:
     """Why a task does not run: every blocker, its place, an estimate, who holds the slots."""
     return explain.why(caller(request), known(task_id))
+
+
+@verb(router, "GET", "/tasks/changes", "list_changes", answer=answers.Changes)
+def list_changes(request: HttpRequest, query: Query[schemas.ChangesQuery]) -> dict[str, Any]:
+    """Ended tasks in the order of their ends, from a cursor on."""
+    return changes.list_changes(caller(request), query.cursor, query.limit, query.tenant)
+
+
+@verb(router, "GET", "/alerts", "list_alerts", answer=answers.AlertPage)
+def list_alerts(request: HttpRequest, query: Query[schemas.AlertsQuery]) -> dict[str, Any]:
+    """Alerts, newest first."""
+    found = alerts.list_alerts(caller(request), query.state, query.rule, query.severity, query.limit, query.cursor)
+    return page(found)
+
+
+@verb(router, "POST", "/alerts/{int:alert_id}/ack", "ack_alert", answer=answers.Alert)
+def ack_alert(request: HttpRequest, alert_id: int, body: schemas.AckIn) -> dict[str, Any]:
+    """Say that an alert has been seen and what is done about it."""
+    return alerts.ack(caller(request), known(alert_id), body.note, body.until)
+
+
+@verb(router, "POST", "/keys/{int:key_id}/rotate", "rotate_key", answer=answers.RotatedKey, withheld="key")
+def rotate_key(request: HttpRequest, key_id: int, body: schemas.RotateIn | None = None) -> dict[str, Any]:
+    """A new key in the place of an old one, which works for `overlap_s` more."""
+    return keys.rotate_key(caller(request), known(key_id), body.overlap_s if body else 0.0)

@@ -1,4 +1,4 @@
-"""Submitters' and readers' routes: submit, get, list, cancel, requeue."""
+"""Submitters' and readers' routes: submit, get, list, edit, cancel, requeue."""
 
 import asyncio
 import time
@@ -8,15 +8,16 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from dispatch.api import answers, submitting
+from dispatch.api import answers, answers_commands, schemas_commands, submitting
 from dispatch.api import schemas_tasks as schemas
 from dispatch.api.app import caller, verb
 from dispatch.api.parsing import INT_MAX
+from dispatch.api.schemas_policy import given
 from dispatch.core.states import FINAL
 from dispatch.errors import NotFound
 from dispatch.services import cancel as cancelling
+from dispatch.services import edit_task, task_list, tasks
 from dispatch.services import requeue as requeueing
-from dispatch.services import task_list, tasks
 
 POLL_S = 0.25  # between two looks while waiting for a final state
 ENDS = frozenset(state.word for state in FINAL)
@@ -47,6 +48,13 @@ async def get_task(request: HttpRequest, task_id: int, query: Query[schemas.Wait
         if task["state"] in ENDS or left <= 0:
             return task
         await asyncio.sleep(min(POLL_S, left))
+
+
+@verb(router, "PATCH", "/tasks/{int:task_id}", "patch_task", answer=answers_commands.Edited)
+def patch_task(request: HttpRequest, task_id: int, body: schemas_commands.TaskChange) -> dict[str, Any]:
+    """Change a waiting task; hold it, or let it go."""
+    changes = given(body)
+    return edit_task.edit_task(caller(request), known(task_id), changes, changes.pop("reason", ""))
 
 
 @verb(router, "POST", "/tasks/{int:task_id}/cancel", "cancel", answer=answers.Cancelled)

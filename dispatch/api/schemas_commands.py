@@ -4,8 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dispatch.api.fields import Model, Slug, Text, Time
+from dispatch.api.fields import Cost, Model, Payload, Seconds, Slug, Text, Time
 from dispatch.api.schemas_policy import Reason
+from dispatch.api.schemas_tasks import ListQuery, Word
+from dispatch.services import keys
 
 Scope = Literal["all", "pool", "class", "tenant", "tool", "worker"]
 
@@ -39,3 +41,45 @@ class RevokeIn(Model):
     """Why the lease is taken back."""
 
     reason: Reason
+
+
+class TaskChange(Model):
+    """A change of a waiting task; what is left out stays. `run_at` null: at once. `held`: set aside, or let go."""
+
+    priority: Annotated[int, Field(ge=-100, le=100)] = Field(default_factory=lambda: 0)
+    run_at: Time | None = None
+    payload: Payload = None
+    cost: Cost | None = None
+    deadline: Time | None = None
+    max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
+    max_runtime_s: Seconds | None = None
+    progress_timeout_s: Seconds | None = None
+    held: bool = Field(default_factory=lambda: False)
+    reason: Text = ""
+
+
+class ChangesQuery(ListQuery):
+    """Whose ended tasks."""
+
+    tenant: Word | None = None
+
+
+class AlertsQuery(ListQuery):
+    """Which alerts; `state` is open or resolved."""
+
+    state: Word | None = None
+    rule: Word | None = None
+    severity: Word | None = None
+
+
+class AckIn(Model):
+    """What is being done about an alert, and until when it keeps quiet (left out: until it is resolved)."""
+
+    note: Reason
+    until: Time | None = None
+
+
+class RotateIn(Model):
+    """How long the old key works beside the new one."""
+
+    overlap_s: Annotated[float, Field(ge=0, le=keys.MAX_OVERLAP_S, allow_inf_nan=False)] = 0

@@ -1,4 +1,4 @@
-"""API keys: make, list, revoke. The whole key is shown once, only its HMAC is stored."""
+"""API keys: make, list, rotate, revoke. The whole key is shown once, only its HMAC is stored."""
 
 import secrets
 import string
@@ -14,6 +14,7 @@ from dispatch.store import db
 
 ALPHABET = string.ascii_letters + string.digits
 PREFIX_LENGTH = 8
+MAX_OVERLAP_S = 30 * 86400.0
 SECRET_LENGTH = 43  # base 62: 256 bits
 
 
@@ -60,31 +61,70 @@ def create_key(
             raise Forbidden("A key cannot have scopes that its maker lacks.")
         tenant_id = _bind("tenant", "tenant", tenant, caller.tenant_id)
         pool_id = _bind("pool", "pool", pool, caller.pool_id)
-        prefix, secret = _random(PREFIX_LENGTH), _random(SECRET_LENGTH)
-        row = db.one(
-            "insert_key",
-            {
-                "prefix": prefix,
-                "digest": access.digest(secret),
-                "name": name,
-                "scopes": sorted(set(scopes)),
-                "tenant_id": tenant_id,
-                "pool_id": pool_id,
-                "expires_at": expires_at,
-                "created_by": caller.name,
-            },
-        )
-        assert row is not None
-        shown = {
+        made = _insert(caller, name, scopes, tenant_id, pool_id, expires_at)
+        audit.record(caller, "create_key", "key", made["id"], after=_public(made), tenant_id=tenant_id)
+    return made
+
+
+def _insert(
+    caller: Caller,
+    name: str,
+    scopes: Sequence[str],
+    tenant_id: int | None,
+    pool_id: int | None,
+    expires_at: datetime | None,
+) -> dict[str, Any]:
+    """The answer for a new key, the whole key included."""
+    prefix, secret = _random(PREFIX_LENGTH), _random(SECRET_LENGTH)
+    row = db.one(
+        "insert_key",
+        {
             "prefix": prefix,
+            "digest": access.digest(secret),
             "name": name,
             "scopes": sorted(set(scopes)),
-            "tenant": row["tenant"],
-            "pool": row["pool"],
+            "tenant_id": tenant_id,
+            "pool_id": pool_id,
             "expires_at": expires_at,
-        }
-        audit.record(caller, "create_key", "key", row["id"], after=shown, tenant_id=tenant_id)
-    return {"id": row["id"], "key": f"ef_{prefix}_{secret}", **shown}
+            "created_by": caller.name,
+        },
+    )
+    assert row is not None
+    return {
+        "id": row["id"],
+        "key": f"ef_{prefix}_{secret}",
+        "prefix": prefix,
+        "name": name,
+        "scopes": sorted(set(scopes)),
+        "tenant": row["tenant"],
+        "pool": row["pool"],
+        "expires_at": expires_at,
+    }
+
+
+def _public(made: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in made.items() if name not in {"id", "key"}}
+
+
+def rotate_key(caller: Caller, key_id: int, overlap_s: float = 0.0) -> dict[str, Any]:
+    """A new key in the place of an old one (scope `admin`), same name, scopes, bindings and end; the whole key is in
+    this answer only. The old one works for `overlap_s` seconds more (0: it ends within 5 s)."""
+    if problem := validate.number(overlap_s, 0, MAX_OVERLAP_S):
+        raise Invalid(("overlap_s", problem))
+    with audit.refusals(caller, "rotate_key", "key", key_id), db.atomic():
+        access.require(caller, "admin")
+        bound = {"tenant_id": caller.tenant_id, "pool_id": caller.pool_id}
+        old = db.one("lock_key", {"key_id": key_id, **bound}) if 0 < key_id < 2**63 else None
+        if old is None:
+            raise NotFound("There is no such key.")
+        if not set(old["scopes"]) <= caller.scopes:
+            raise Forbidden("A key cannot have scopes that its maker lacks.")
+        made = _insert(caller, old["name"], old["scopes"], old["tenant_id"], old["pool_id"], old["expires_at"])
+        ends = db.rows("outlive_key", {"key_id": key_id, "overlap_s": overlap_s})[0]["expires_at"]
+        before = {"prefix": old["prefix"], "expires_at": ends}
+        audit.record(caller, "rotate_key", "key", key_id, before, _public(made), tenant_id=old["tenant_id"])
+    access.forget_keys()
+    return made | {"replaces": key_id, "old_expires_at": ends}
 
 
 def list_keys(caller: Caller, limit: int = 100, cursor: str | None = None) -> Page:

@@ -21,7 +21,7 @@ def _operations() -> list[tuple[str, re.Pattern[str], dict[str, Any]]]:
     for path, operations in document()["paths"].items():
         pattern = re.compile(re.sub(r"\{\w+\}", "[^/]+", path))
         found += [(method.upper(), pattern, operation) for method, operation in operations.items()]
-    return found
+    return sorted(found, key=lambda one: one[1].pattern.count("[^/]+"))  # a literal address before one with parts
 
 
 @functools.cache

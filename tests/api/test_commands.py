@@ -1,7 +1,10 @@
 """Operators' commands over work that exists, through both doors."""
 
+import time
+
 import pytest
 
+from dispatch.models import Alert
 from tests.api.conftest import World
 from tests.api.test_conventions import is_problem
 
@@ -84,3 +87,73 @@ def test_why_a_task_waits(world: World) -> None:
     assert world.door.get(f"/tasks/{task_id}/why").data["blockers"] == []
     is_problem(world.door.get(f"/tasks/{task_id}/why", key=world.key("work")), 403, "forbidden")
     is_problem(world.door.get("/tasks/999999/why"), 404, "not-found")
+
+
+def test_a_waiting_task_is_edited(world: World) -> None:
+    task_id = world.task()
+    path = f"/tasks/{task_id}"
+    for change, state in (
+        ({"priority": 5, "payload": {"n": 2}, "cost": 3}, "queued"),
+        ({"run_at": "2999-01-01T00:00:00Z"}, "scheduled"),
+        ({"run_at": None, "deadline": None}, "queued"),
+        ({"held": True, "reason": "odd"}, "held"),
+        ({"held": False}, "queued"),
+    ):
+        reply = world.door.call("PATCH", path, change)
+        assert (reply.status, reply.data["state"]) == (200, state), reply
+    assert world.door.get(path).data["payload"] == {"n": 2}
+    for field, body in (
+        ("body", {}),
+        ("tenant", {"tenant": "x"}),
+        ("priority", {"priority": "1"}),
+        ("payload.a", {"payload": {"a": "\0"}}),
+        ("run_at", {"run_at": 5}),
+        ("held", {"held": None}),
+    ):
+        reply = world.door.call("PATCH", path, body)
+        is_problem(reply, 422, "validation", body)
+        assert reply.fields == [field], body
+    lease = world.lease()
+    is_problem(world.door.call("PATCH", f"/tasks/{lease['task_id']}", {"priority": 1}), 409, "conflict")
+    is_problem(world.door.call("PATCH", "/tasks/999999", {"priority": 1}), 404, "not-found")
+
+
+def test_ends_are_learned_without_asking_for_each_task(world: World) -> None:
+    lease = world.lease(key="k1")
+    world.door.post(f"/tasks/{lease['task_id']}/complete", {"token": lease["token"], "result": {"ok": True}})
+    time.sleep(0.2)
+    told = world.door.get("/tasks/changes").data
+    assert [(item["id"], item["state"], item["key"]) for item in told["items"]] == [
+        (lease["task_id"], "succeeded", "k1")
+    ]
+    again = world.door.get(f"/tasks/changes?cursor={told['next_cursor']}").data
+    assert (again["items"], again["more"]) == ([], False)
+    for path in ("/tasks/changes?cursor=x", "/tasks/changes?tenant=nobody", "/tasks/changes?since=3"):
+        is_problem(world.door.get(path), 422, "validation", path)
+
+
+def test_alerts_are_acknowledged(world: World) -> None:
+    alert = Alert.objects.create(rule="stalled", subject="w1", severity="warning", text="x", evidence={})
+    assert [one["state"] for one in world.door.get("/alerts?state=open").data["items"]] == ["firing"]
+    reply = world.door.post(f"/alerts/{alert.pk}/ack", {"note": "on it", "until": "2999-01-01T00:00:00Z"})
+    assert (reply.status, reply.data["state"]) == (200, "acknowledged"), reply
+    for field, body in (("note", {}), ("until", {"note": "x", "until": "2001-01-01T00:00:00Z"})):
+        refused = world.door.post(f"/alerts/{alert.pk}/ack", body)
+        is_problem(refused, 422, "validation", body)
+        assert refused.fields == [field]
+    is_problem(world.door.get("/alerts?state=red"), 422, "validation")
+    is_problem(world.door.post("/alerts/999999/ack", {"note": "x"}), 404, "not-found")
+
+
+def test_a_key_is_rotated(world: World) -> None:
+    made = world.door.post("/keys", {"name": "robot", "scopes": ["read"]}).data
+    reply = world.door.post(f"/keys/{made['id']}/rotate", {"overlap_s": 60}, headers={"idempotency-key": "r"})
+    assert reply.status == 200, reply
+    for key in (made["key"], reply.data["key"]):
+        assert world.door.get("/tasks", key=key).status == 200
+    again = world.door.post(f"/keys/{made['id']}/rotate", {"overlap_s": 60}, headers={"idempotency-key": "r"})
+    assert (again.data["id"], again.data["key"]) == (reply.data["id"], None)
+    world.door.post(f"/keys/{reply.data['id']}/rotate", {})
+    is_problem(world.door.get("/tasks", key=reply.data["key"]), 401, "unauthenticated")
+    is_problem(world.door.post(f"/keys/{reply.data['id']}/rotate", {"overlap_s": -1}), 422, "validation")
+    is_problem(world.door.post("/keys/999999/rotate", {}), 404, "not-found")

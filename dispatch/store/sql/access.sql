@@ -36,3 +36,15 @@ SELECT k.id, k.prefix, k.name, k.scopes, t.slug AS tenant, p.slug AS pool, k.cre
 UPDATE api_key SET revoked_at = now()
  WHERE id = %(key_id)s AND revoked_at IS NULL AND (%(tenant_id)s::bigint IS NULL OR tenant_id = %(tenant_id)s)
 RETURNING id, prefix, name, tenant_id
+
+-- name: lock_key
+-- A live key, locked; no row when it is unknown, foreign, revoked or over.
+SELECT id, prefix, name, scopes, tenant_id, pool_id, expires_at FROM api_key
+ WHERE id = %(key_id)s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+   AND (%(tenant_id)s::bigint IS NULL OR tenant_id = %(tenant_id)s)
+   AND (%(pool_id)s::bigint IS NULL OR pool_id = %(pool_id)s) FOR UPDATE
+
+-- name: outlive_key
+-- A rotated key lives on for the overlap, never longer than before.
+UPDATE api_key SET expires_at = least(expires_at, now() + make_interval(secs => %(overlap_s)s::float8))
+ WHERE id = %(key_id)s RETURNING expires_at
