@@ -68,6 +68,6 @@ def list_audit(caller: Caller, limit: int = 100, cursor: str | None = None) -> P
     access.require(caller, "read")
     limit = paging.check_limit(limit)
     below = paging.decode("audit", cursor)[0] if cursor else 2**63 - 1
-    narrow = {"tenants": access.visible_tenants(caller), "refused": True}
+    narrow = {"tenants": access.visible_tenants(caller), "refused": True, "system": True}
     found = db.rows("list_audit", {"below": below, "limit": limit + 1, **narrow})
     return paging.page("audit", found, limit, lambda row: [row["id"]])

@@ -10,12 +10,14 @@ from typing import Any
 from dispatch.core.cleaning import clean
 from dispatch.core.states import State
 from dispatch.errors import LeaseLost, NotFound, TooLarge
-from dispatch.services import sessions
+from dispatch.services import access, sessions
 from dispatch.services.messages import Caller, Finished
 from dispatch.store import db
 
 MAX_ENTRIES = 1000
 MAX_BYTES = 4 * 2**20  # of all appended entries of one task
+SHOWN_ENTRIES = 20
+SHOWN_CHARS = 4000  # of one entry
 
 
 def checkpoint(caller: Caller, task_id: int, token: int, data: Any, *, append: bool = False) -> Finished:
@@ -30,6 +32,17 @@ def checkpoint(caller: Caller, task_id: int, token: int, data: Any, *, append: b
             db.execute("replace_checkpoint", {"task_id": task_id})
         db.execute("append_journal", {"task_ids": [task_id], "tokens": [token], "data": [text], "append": [append]})
     return Finished(state=State.LEASED.word, sanitized=dirty)
+
+
+def journal(caller: Caller, task_id: int) -> list[dict[str, Any]] | None:
+    """The newest entries for people (scope `read`), newest first: `at`, `append`, `text` (JSON, cut), `length`.
+
+    None: payloads of this tenant are not shown to the caller.
+    """
+    task = access.see_task(caller, task_id, "read")
+    if not access.views_payloads(caller, task["tenant_id"]):
+        return None
+    return db.rows("journal_newest", {"task_id": task_id, "limit": SHOWN_ENTRIES, "chars": SHOWN_CHARS})
 
 
 def _own(caller: Caller, task_id: int, token: int) -> None:

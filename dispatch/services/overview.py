@@ -205,7 +205,13 @@ def _totals(found: Numbers, *, fleet: bool) -> dict[str, Any]:
 def _commands(caller: Caller) -> list[dict[str, Any]]:
     found = db.rows(
         "list_audit",
-        {"below": 2**63 - 1, "tenants": access.visible_tenants(caller), "limit": COMMANDS, "refused": False},
+        {
+            "below": 2**63 - 1,
+            "tenants": access.visible_tenants(caller),
+            "limit": COMMANDS,
+            "refused": False,
+            "system": False,  # the keys that a start makes are no command of anybody; the audit shows them
+        },
     )
     return [
         {

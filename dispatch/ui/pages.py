@@ -52,6 +52,11 @@ def caller(request: HttpRequest) -> Caller:
     return cast(Caller, found)
 
 
+def may(request: HttpRequest, *scopes: str) -> bool:
+    """Whether a button for one of these scopes is worth showing; the services decide."""
+    return any(access.may(caller(request), scope) for scope in scopes)
+
+
 def numbers(request: HttpRequest) -> Mapping[str, Any]:
     """The shared snapshot as this person may see it."""
     return snapshots.get(caller(request))

@@ -19,6 +19,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("tasks/<int:task_id>", tasks.task, name="task"),
     path("tasks/<int:task_id>/requeue", tasks.requeue, name="requeue"),
     path("tasks/<int:task_id>/cancel", tasks.cancel, name="cancel"),
+    path("tasks/<int:task_id>/revoke", tasks.revoke, name="revoke"),
     path("workers", workers.workers, name="workers"),
     path("dead", dead.dead, name="dead"),
     path("audit", audit.entries, name="audit"),

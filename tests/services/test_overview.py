@@ -59,7 +59,7 @@ def test_counts_ages_and_shares() -> None:
     assert [(cell["class"], cell["tenant"]) for cell in found["grid"] if cell["queued"]] == [("interactive", "beta")]
     (worker,) = found["workers"]
     assert (worker["name"], worker["state"], worker["running"], len(worker["leases"])) == ("w1", "live", 2, 2)
-    requeue(ROOT, dead, "again")
+    requeue(key("read", "operate"), dead, "again")
     after = overview.overview(ROOT)
     assert after["dead"]["total"] == 0
     assert after["commands"][0]["text"].startswith(f"requeue task {dead}")

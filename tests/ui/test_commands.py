@@ -124,3 +124,18 @@ def test_a_waiting_task_is_cancelled(task: Callable[..., int], browse: Browse) -
     answer = browse().post(f"/tasks/{number}/cancel", headers=HTMX)
     assert event(answer)[1]["text"] == f"Task {number} cancelled"
     assert Task.objects.get().state == State.CANCELLED
+
+
+def test_a_reason_is_kept_with_the_command(task: Callable[..., int], browse: Browse) -> None:
+    number = task()
+    browse().post(f"/tasks/{number}/cancel", {"reason": "sent twice"}, headers=HTMX)
+    assert AuditEvent.objects.get(action="cancel").reason == "sent twice"
+
+
+def test_a_lease_is_revoked_with_a_reason_only(task: Callable[..., int], browse: Browse) -> None:
+    number, client = task(), browse()
+    answer = client.post(f"/tasks/{number}/revoke", headers=HTMX)
+    assert (answer.status_code, event(answer)[1]["errors"][0]["field"]) == (422, "reason")
+    answer = client.post(f"/tasks/{number}/revoke", {"reason": "stuck"}, headers=HTMX)
+    assert (answer.status_code, event(answer)[1]["text"]) == (409, "The task is not leased.")
+    assert browse("auditor").post(f"/tasks/{number}/revoke", {"reason": "x"}, headers=HTMX).status_code == 403

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from dispatch.core.states import State
+from dispatch.models import JournalEntry, Task
+
 PAGES = ["/", "/queues", "/tasks", "/workers", "/dead", "/audit", "/system", "/account/password"]
 Browse = Callable[..., Client]
 
@@ -106,3 +109,28 @@ def test_a_bad_cursor_is_told_not_raised(pool: None, browse: Browse) -> None:
     assert client.get("/tasks?after=x").status_code == 200
     assert client.get("/dead?after=x").status_code == 422
     assert client.get("/audit?after=x").status_code == 422
+
+
+def test_a_waiting_task_says_why(task: Callable[..., int], browse: Browse) -> None:
+    number = task(capabilities=["ocr"])
+    text = browse().get(f"/tasks/{number}").content.decode()
+    assert "Why not running" in text
+    assert '<code class="tag">no_capable_worker</code>' in text and "No live worker offers" in text
+    Task.objects.update(state=State.DEAD, reason="max_attempts", finished_at="2026-01-01T00Z")
+    text = browse("auditor").get(f"/tasks/{number}").content.decode()
+    assert "Why not running" not in text and "Requeue task" not in text and "Cancel task" not in text
+
+
+def test_the_journal_of_a_task_is_shown_to_those_who_see_payloads(task: Callable[..., int], browse: Browse) -> None:
+    number = task()
+    JournalEntry.objects.create(task_id=number, token=1, data={"page": "<i>31</i>"}, append=True)
+    assert "&lt;i&gt;31&lt;/i&gt;" in browse("auditor").get(f"/tasks/{number}").content.decode()
+    assert "31&lt;/i&gt;" not in browse("", tenant="sales").get(f"/tasks/{number}").content.decode()
+
+
+def test_our_own_processes_are_no_recent_commands(pool: None, browse: Browse) -> None:
+    client = browse()
+    client.post("/policy/tenant/sales/weight", {"weight": "3", "version": "1", "reason": "quarter end"})
+    text = client.get("/").content.decode()
+    assert "quarter end" in text and "create class interactive" not in text
+    assert "create class" in client.get("/audit").content.decode()

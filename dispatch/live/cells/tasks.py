@@ -28,6 +28,7 @@ OUTCOMES = {
     "expired": ("queued", "watch"),
 }
 FINAL = {"succeeded", "dead", "cancelled"}
+WAITING = {"scheduled", "queued", "held"}
 
 
 def rows(items: Iterable[Mapping[str, Any]], colours: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -70,6 +71,7 @@ def detail(task: Mapping[str, Any], colours: Mapping[str, str]) -> dict[str, Any
         "history": [event(entry) for entry in reversed(task["history"])],
         "may_cancel": task["state"] not in FINAL and not task["cancel_requested"],
         "may_requeue": task["state"] == "dead",
+        "may_revoke": task["state"] == "leased" and task["lease"] is not None,
         "lease_until": words.millis(task["lease"]["expires_at"]) if task["lease"] else None,
         "error": error_text(task["error"]),
     }
@@ -94,6 +96,40 @@ def answer(task: Mapping[str, Any]) -> tuple[str, str]:
         case "cancelled":
             return f"Cancelled {words.stamp(end)}", task["reason"] or ""
     return f"Done {words.stamp(end)}", took(task["created_at"], end)
+
+
+def why(found: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The blockers of a waiting task with their numbers, and the answer with the first of them as its cause."""
+    blockers = [one | {"numbers": _numbers(one)} for one in found["blockers"]]
+    estimate, position = found["estimate_s"], found["position"]
+    about = "The next cycle starts it." if found["startable"] else ""
+    if estimate and not found["startable"]:
+        about = f"At the present pace it starts in about {words.age(estimate)}."
+    cause = " ".join(part for part in (blockers[0]["text"] if blockers else "", about) if part)
+    return {
+        "why": {
+            "blockers": blockers,
+            "about": about,
+            "place": f"{words.count(position['lane'])} of {words.count(position['lane'] + position['ahead_of'])}"
+            if position
+            else "",
+            "owed": None if found["deficit"] is None else words.signed(found["deficit"]),
+            "holders": [_holder(one) for one in found["holders"]],
+        },
+        "answer": {**answer, "cause": cause or answer["cause"]},
+    }
+
+
+def _numbers(blocker: Mapping[str, Any]) -> str:
+    """`8 of 8` where the limit is a count."""
+    value, limit = blocker["value"], blocker["limit"]
+    counts = isinstance(value, int) and isinstance(limit, int) and limit > 0
+    return f"{words.count(value)} of {words.count(limit)}" if counts else ""
+
+
+def _holder(one: Mapping[str, Any]) -> tuple[str, str, int]:
+    kind = next(name for name in one if name != "running")
+    return kind, one[kind], one["running"]
 
 
 def needs(task: Mapping[str, Any]) -> str:

@@ -6,10 +6,11 @@ VALUES (now(), %(actor_kind)s, %(actor_id)s, %(actor_name)s, %(action)s, %(targe
         %(before)s::jsonb, %(after)s::jsonb, %(reason)s, %(request_id)s, %(refused)s)
 
 -- name: list_audit
--- Newest first below a cursor, refused ones too where asked; `tenants` limits to the tenants that the caller may see.
+-- Newest first below a cursor, refused ones and those of our own processes where asked; `tenants` limits to the tenants
+-- that the caller may see.
 SELECT id, at, actor_kind, actor_name, action, target_kind, target, before, after, reason, request_id, refused
   FROM audit_event
- WHERE id < %(below)s AND (%(refused)s OR NOT refused)
+ WHERE id < %(below)s AND (%(refused)s OR NOT refused) AND (%(system)s OR actor_kind <> 'system')
    AND (%(tenants)s::bigint[] IS NULL OR tenant_id = ANY (%(tenants)s::bigint[]))
  ORDER BY id DESC LIMIT %(limit)s
 

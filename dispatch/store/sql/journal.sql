@@ -21,6 +21,11 @@ SELECT task_id, token, data::jsonb, append
   FROM unnest(%(task_ids)s::bigint[], %(tokens)s::bigint[], %(data)s::text[], %(append)s::bool[])
        x(task_id, token, data, append)
 
+-- name: journal_newest
+-- The newest entries of one task's journal, newest first; long ones cut, with how long they are.
+SELECT id, at, append, left(data::text, %(chars)s) AS text, length(data::text) AS length
+  FROM journal_entry WHERE task_id = %(task_id)s ORDER BY id DESC LIMIT %(limit)s
+
 -- name: read_journals
 -- The checkpoint journals of tasks, oldest entry first.
 SELECT task_id, append, data FROM journal_entry WHERE task_id = ANY(%(task_ids)s::bigint[]) ORDER BY task_id, id

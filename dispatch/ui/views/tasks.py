@@ -1,4 +1,4 @@
-"""`/tasks`: the filtered list, and `/tasks/<id>`: one task with its history; cancel and requeue."""
+"""`/tasks`: the filtered list, and `/tasks/<id>`: one task, why it waits, its history; cancel, requeue, revoke."""
 
 import json
 from typing import Any
@@ -12,8 +12,9 @@ from dispatch.live import words
 from dispatch.live.cells import palette
 from dispatch.live.cells import tasks as rows
 from dispatch.services import cancel as cancelling
+from dispatch.services import checkpoint, explain, tasks
 from dispatch.services import requeue as requeueing
-from dispatch.services import tasks
+from dispatch.services import revoke as revoking
 from dispatch.ui import pages, search
 
 PAGE = 100
@@ -57,8 +58,14 @@ def task_list(request: HttpRequest) -> HttpResponse:
 @pages.page
 def task(request: HttpRequest, task_id: int) -> HttpResponse:
     """One task: what it waits for or how it went, its attempts, its payload."""
-    found = tasks.get_task(pages.caller(request), task_id)
+    caller = pages.caller(request)
+    found = tasks.get_task(caller, task_id)
     context = rows.detail(found, colours(request))
+    if found["state"] in rows.WAITING:
+        context |= rows.why(explain.why(caller, task_id), context["answer"])
+    journal = checkpoint.journal(caller, task_id)
+    context["journal"] = [entry | {"cut": entry["length"] > len(entry["text"])} for entry in journal or []]
+    context["may_cancel"] = context["may_cancel"] and pages.may(request, "submit", "operate")
     context["payload"] = None if found.get("payload_hidden") else _pretty(found["payload"])
     context["result"] = None if found["result"] is None else _pretty(found["result"])
     return pages.show(request, "ui/task.html", **context)
@@ -77,6 +84,13 @@ def cancel(request: HttpRequest, task_id: int) -> pages.Told:
     answer = cancelling.cancel(pages.caller(request), task_id, request.POST.get("reason", ""))
     asked = answer.get("cancel_requested")
     return f"Task {words.count(task_id)} " + ("hears of it at its next heartbeat" if asked else "cancelled"), {}
+
+
+@pages.command
+def revoke(request: HttpRequest, task_id: int) -> pages.Told:
+    """A lease is taken back; the task is queued again in its place."""
+    answer = revoking.revoke(pages.caller(request), task_id, request.POST.get("reason", "").strip())
+    return f"Lease of task {words.count(task_id)} revoked, the task is {answer['state']}", {}
 
 
 def link(filters: dict[str, str], after: str | None = None) -> str:
