@@ -201,7 +201,7 @@ def see_tenant(caller: Caller, tenant_id: int) -> None:
 def see_pool(caller: Caller, pool_id: int) -> None:
     """Raise NotFound for an object of another pool than the one the key is bound to."""
     if caller.pool_id is not None and caller.pool_id != pool_id:
-        raise Hidden
+        raise Hidden("There is no such pool.")  # word for word as for a name that does not exist
 
 
 def see_task(caller: Caller, task_id: int, scope: str, *, other: str | None = None) -> dict[str, int]:

@@ -1,9 +1,9 @@
-"""Addresses of the console. Signing up does not exist; the other account pages come from allauth, under
-the addresses above ours (of two with one name the last one is what `reverse` finds).
+"""Addresses of the console. Of allauth's account pages only those are mounted that have our templates and need no
+e-mail; signing up answers that operators make accounts.
 """
 
 from allauth.account import views as account
-from django.urls import include, path
+from django.urls import path
 from django.urls.resolvers import URLPattern, URLResolver
 
 from dispatch.live import views as live
@@ -11,8 +11,6 @@ from dispatch.ui.views import audit, dead, overview, policy, queues, system, tas
 from dispatch.ui.views.account import ChangePassword, SignOut
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("account/", include("allauth.account.urls")),
-    path("account/2fa/", include("allauth.mfa.urls")),
     path("", overview.overview, name="overview"),
     path("queues", queues.queues, name="queues"),
     path("tasks", tasks.task_list, name="tasks"),
@@ -28,5 +26,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("live/<slug:topic>.json", live.poll, name="poll"),
     path("login", account.login, name="account_login"),
     path("logout", SignOut.as_view(), name="account_logout"),
+    path("account/inactive", account.account_inactive, name="account_inactive"),
+    path("account/signup", account.signup, name="account_signup"),
     path("account/password", ChangePassword.as_view(), name="account_change_password"),
 ]

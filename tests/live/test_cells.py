@@ -37,6 +37,25 @@ def test_close_to_the_slo_is_watched_and_below_is_quiet(numbers: dict[str, Any])
     assert tiles.answer(numbers)[:3] == ("ok", "ok", "Nobody is starving")
 
 
+@pytest.mark.parametrize(
+    ("queued", "oldest", "sentence"),
+    [
+        (0, None, "No task is waiting."),
+        (1, 3, "1 task waits, the oldest for 3 s in batch · legal."),
+        (2, 3, "2 tasks wait, the oldest for 3 s in batch · legal."),
+        (2, None, "2 tasks wait, stopped by limits or a pause of their own."),
+    ],
+)
+def test_the_quiet_answer_says_who_waits(
+    numbers: dict[str, Any], queued: int, oldest: float | None, sentence: str
+) -> None:
+    for row in numbers["grid"]:
+        row["oldest_age_s"] = oldest
+    where = {"class": "batch", "tenant": "legal"} if oldest else None
+    numbers["totals"] |= {"queued": queued, "oldest_age_s": oldest, "oldest": where}
+    assert tiles.answer(numbers)[3] == sentence
+
+
 @pytest.mark.parametrize("beat", [None, 5.1])
 def test_a_silent_dispatcher_comes_before_any_wait(beat: float | None, numbers: dict[str, Any]) -> None:
     numbers["leader"]["beat_age_s"] = beat

@@ -147,8 +147,13 @@ def test_who_may_read_and_which_pool() -> None:
     for slug in ("nope", "a\0b", "OTHER"):
         with pytest.raises(NotFound):
             overview.overview(ROOT, slug)
-    with pytest.raises(NotFound):
-        overview.overview(key("read", pool="other"), "default")
+    bound = key("read", pool="other")
+    told = []
+    for slug in ("default", "nope"):
+        with pytest.raises(NotFound) as refusal:
+            overview.overview(bound, slug)
+        told.append(str(refusal.value))
+    assert told[0] == told[1], "another pool answers as a missing one"
     assert overview.overview(key("read", pool="other"))["pool"] == "other"
 
 

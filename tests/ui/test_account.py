@@ -57,9 +57,16 @@ def test_many_wrong_passwords_are_stopped(person: Callable[..., User]) -> None:
 
 def test_nobody_signs_up(db: None) -> None:
     client = Client()
-    assert "Accounts are made by the operators" in client.get("/account/signup/").content.decode()
-    client.post("/account/signup/", {"email": "me@example.net", "password1": PASSWORD, "password2": PASSWORD})
+    assert "Accounts are made by the operators" in client.get("/account/signup").content.decode()
+    client.post("/account/signup", {"email": "me@example.net", "password1": PASSWORD, "password2": PASSWORD})
     assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["password/reset/", "email/", "2fa/", "2fa/totp/activate/", "password/change/", "logout/"]
+)
+def test_account_pages_that_are_not_ours_do_not_exist(pool: None, browse: Browse, name: str) -> None:
+    assert browse().get(f"/account/{name}").status_code == 404
 
 
 def test_signing_out_ends_the_session(browse: Browse) -> None:

@@ -62,16 +62,18 @@ def _starving(
     _, queue, slo = past[0]
     first = f"{name(queue)} has waited {words.age(queue['oldest_age_s'])}"
     text = f"One queue is starving: {first}" if len(past) == 1 else f"{len(past)} queues are starving: {first}"
-    busy = "no slot is free" if not totals["free"] else f"{words.plural(totals['free'], 'slot')} of the fleet are free"
+    busy = "no slot is free" if not totals["free"] else f"free slots of the fleet: {totals['free']}"
     return ("breach", "breach", text, f"Its SLO is {words.limit(slo)}; {queue['running']} of its tasks run, {busy}.")
 
 
 def _calm(totals: Mapping[str, Any]) -> str:
     if not totals["queued"]:
         return "No task is waiting."
+    waiting = f"{words.plural(totals['queued'], 'task')} {'waits' if totals['queued'] == 1 else 'wait'}"
     oldest = totals["oldest"]
-    where = f" in {name(oldest)}" if oldest else ""
-    return f"{words.plural(totals['queued'], 'task')} wait, the oldest for {words.age(totals['oldest_age_s'])}{where}."
+    if totals["oldest_age_s"] is None or not oldest:
+        return f"{waiting}, stopped by limits or a pause of their own."
+    return f"{waiting}, the oldest for {words.age(totals['oldest_age_s'])} in {name(oldest)}."
 
 
 def name(queue: Mapping[str, Any]) -> str:
