@@ -36,7 +36,8 @@ test: lint  ## Everything: lint, unit, property, PostgreSQL, API, browser, accep
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 bench: .venv/dev  ## Speed: medians and ratios, nothing is asserted
-	$(BIN)/python -m pytest tests/bench -q -s --override-ini addopts=
+	$(BIN)/python -m pytest tests/bench -q -s --ds=tests.bench.settings -o addopts= -o timeout=0 \
+		-o python_files='bench_*.py' -o python_functions='bench_*'
 
 screenshots: .venv/dev  ## Pictures of every page of the demo, in screenshots/
 	$(BIN)/python -m tests.ui.screenshots

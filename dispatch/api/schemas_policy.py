@@ -18,6 +18,8 @@ Reason = Annotated[Text, StringConstraints(min_length=1)]
 
 def _type(field: validate.Field) -> Any:
     """The pydantic annotation of one policy field."""
+    if field.kind == "choice":
+        return Literal[field.choices]
     kinds: dict[str, Any] = {
         "whole": Annotated[int, Field(ge=int(field.low), le=int(field.high))],
         "number": Annotated[float, Field(ge=field.low, le=field.high, allow_inf_nan=False)],

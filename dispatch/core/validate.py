@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from dispatch.core import policies
+
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 NO_USER = "-"  # the user of a tenant's tasks that name none
 MAX_COUNT = 1_000_000  # slots, attempts, submits: beyond any fleet, inside every column
@@ -87,11 +89,12 @@ def boolean(value: Any) -> str | None:
 class Field:
     """One field of a policy object: its kind with the range, whether null means "none", whether it can be edited."""
 
-    kind: str  # whole, number, above (exclusive low), weight, bool, slug, time, text
+    kind: str  # whole, number, above (exclusive low), weight, bool, slug, time, text, choice
     low: float = 0
     high: float = MAX_COUNT
     null: bool = False
     fixed: bool = False
+    choices: tuple[str, ...] = ()
 
     def problem(self, value: Any) -> str | None:
         """The sentence for a bad value, or None."""
@@ -104,6 +107,8 @@ class Field:
                 return number(value, self.low, self.high, above=self.kind == "above")
             case "text":
                 return text(value, int(self.low), int(self.high))
+            case "choice":
+                return None if value in self.choices else f"must be one of {', '.join(self.choices)}"
         return {"weight": weight, "bool": boolean, "slug": slug, "time": moment}[self.kind](value)
 
 
@@ -124,8 +129,11 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
         "user_max": Field("whole", 1, null=True),
         "max_task_cost": Field("above", 0, MAX_COST, null=True),
         "cost_unit": Field("text", 1, 32),
+        "policy": Field("choice", choices=tuple(policies.registry)),
         "debt_halflife_s": _SECONDS,
         "reclaim_min_runtime_s": Field("number", 0, MAX_SECONDS, null=True),
+        "reclaim_dead_zone": Field("whole"),
+        "reclaim_per_round": Field("whole", 1, null=True),
         "yield_grace_s": Field("number", 0, MAX_SECONDS),
         "paused": _PAUSED,
     },

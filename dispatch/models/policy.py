@@ -54,6 +54,8 @@ class Pool(Versioned, Pausable):
     policy = models.CharField(max_length=63, default="fair", db_default="fair")
     debt_halflife_s = models.FloatField(null=True, default=600, db_default=600)
     reclaim_min_runtime_s = models.FloatField(null=True, default=60, db_default=60)
+    reclaim_dead_zone = models.IntegerField(default=0, db_default=0)
+    reclaim_per_round = models.IntegerField(null=True)
     yield_grace_s = models.FloatField(default=30, db_default=30)
 
     class Meta:

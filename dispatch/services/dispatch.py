@@ -93,7 +93,7 @@ def _cycle(pool_id: int, epoch: int, memory: PoolMemory) -> Cycle:
     memory.lanes = max(1, len(reading.snapshot.lanes))
     if overruns:
         memory.overruns_at = started
-    plan = _plan(reading, memory.accounts)
+    plan, complete = _plan(reading, memory.accounts)
     _write(pool_id, reading, plan)
     _store(pool_id, memory.accounts.changes(), plan)
     due = db.tuples("next_due", {"pool_id": pool_id})[0][0]
@@ -103,7 +103,7 @@ def _cycle(pool_id: int, epoch: int, memory: PoolMemory) -> Cycle:
         promoted=promoted,
         settled=len(ended),
         yields=len(plan.yields),
-        more=bool(plan.assignments) or promoted == PROMOTE or len(ended) == SETTLE,
+        more=not complete or promoted == PROMOTE or len(ended) == SETTLE,
         next_due_s=due,
     )
     _record(pool_id, done, reading.snapshot, plan)
@@ -118,8 +118,8 @@ def _cycle(pool_id: int, epoch: int, memory: PoolMemory) -> Cycle:
     return done
 
 
-def _plan(reading: snapshot.Reading, accounts: Memory) -> Plan:
-    """Plan, then lock what was chosen.
+def _plan(reading: snapshot.Reading, accounts: Memory) -> tuple[Plan, bool]:
+    """Plan, then lock what was chosen; also whether the plan is complete: nothing more can start before news come.
 
     Planned again, from the same memory, when a lane ran dry though it has more than was read (else the others would
     get its share), or when something chosen was taken meanwhile (else its owner would be charged for nothing).
@@ -138,10 +138,10 @@ def _plan(reading: snapshot.Reading, accounts: Memory) -> Plan:
             chosen = sorted(assignment.task for assignment in plan.assignments)
             gone = set(chosen) - _lock(chosen)
             if not gone:
-                return plan
+                return plan, True
             view = _without(view, gone)
         accounts.rollback()
-    return policy(replace(view, lanes=()), accounts)
+    return policy(replace(view, lanes=()), accounts), False
 
 
 def _dry(view: Snapshot, plan: Plan, asked: Mapping[int, int], free: int) -> list[int]:

@@ -8,7 +8,7 @@ After a requested cancel every end is a cancellation.
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dispatch import events
@@ -49,7 +49,8 @@ def end(leases: Sequence[Facts], ends: Sequence[End]) -> dict[int, State]:
     """End locked leases: the new state of each task, by id."""
     if not leases:
         return {}
-    decided = [(facts, how, _decide(facts, how)) for facts, how in zip(leases, ends, strict=True)]
+    told = [_as_asked(facts, how) for facts, how in zip(leases, ends, strict=True)]
+    decided = [(facts, how, _decide(facts, how)) for facts, how in zip(leases, told, strict=True)]
     moved = {row[0] for row in db.tuples("end_leases", _columns(decided))}
     states = {facts["task_id"]: after.state for facts, _, after in decided if facts["task_id"] in moved}
     for facts, _, after in decided:
@@ -57,6 +58,12 @@ def end(leases: Sequence[Facts], ends: Sequence[End]) -> dict[int, State]:
             _alert_held(facts)
     _hint(leases, states)
     return states
+
+
+def _as_asked(facts: Facts, how: End) -> End:
+    """A release after the request to yield is what was asked for: a preemption."""
+    asked = how.outcome is Outcome.RELEASED and facts["asked_to_yield"]
+    return replace(how, outcome=Outcome.PREEMPTED) if asked else how
 
 
 def _outcome(facts: Facts, how: End) -> Outcome:

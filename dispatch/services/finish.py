@@ -26,7 +26,7 @@ MAX_COST = 10**15  # micro-units
 OUTCOMES = {
     "complete": frozenset({Outcome.SUCCEEDED, Outcome.CANCELLED}),
     "fail": frozenset({Outcome.FAILED, Outcome.TOOL_LIMITED, Outcome.CANCELLED}),
-    "release": frozenset({Outcome.RELEASED, Outcome.CANCELLED}),
+    "release": frozenset({Outcome.RELEASED, Outcome.PREEMPTED, Outcome.CANCELLED}),
 }
 Answer = Finished | EvenflowError
 Pair = tuple[int, int]  # task, token

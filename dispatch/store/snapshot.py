@@ -146,6 +146,8 @@ def _policy(pool: Row, classes: Sequence[Row], live_slots: int) -> Policy:
         max_task_cost=_micro(pool["max_task_cost"]),
         debt_halflife=_micro(pool["debt_halflife_s"]),
         reclaim_min_runtime=_micro(pool["reclaim_min_runtime_s"]),
+        reclaim_dead_zone=pool["reclaim_dead_zone"],
+        reclaim_per_round=pool["reclaim_per_round"],
         paused=pool["paused"],
         classes={row["id"]: _class(row) for row in classes},
         tenants={
@@ -242,8 +244,8 @@ def _active(pool_id: int, heads: int, aged: bool) -> tuple[Lane, ...]:
     depths = dict(db.tuples("snapshot_depths", {"lane_ids": ids})) if ids else {}
     oldest = {}
     if aged and ids:
-        for lane, id_, queued_at, est, type_, avoid in db.tuples("snapshot_oldest", {"lane_ids": ids}):
-            oldest[lane] = Head(id=id_, enqueued_at=queued_at, est=est, type=type_, avoid=avoid)
+        for lane, id_, enqueued_at, est, type_, avoid in db.tuples("snapshot_oldest", {"lane_ids": ids}):
+            oldest[lane] = Head(id=id_, enqueued_at=enqueued_at, est=est, type=type_, avoid=avoid)
     return tuple(
         Lane(
             id=lane,

@@ -5,56 +5,17 @@ from typing import Any
 import pytest
 
 from dispatch.services import dispatch
-from dispatch.store import snapshot
 from tests import fleet
+from tests.services.leader import Leader, forget, park, running
 
 pytestmark = pytest.mark.django_db
-
-
-class Leader:
-    """The leader of the pool `default` in a test."""
-
-    def __init__(self) -> None:
-        fleet.sql("UPDATE pool_leader SET epoch = epoch + 1")
-        self.pool = fleet.pool_id()
-        self.epoch = fleet.value("SELECT epoch FROM pool_leader WHERE pool_id = %s", self.pool)
-        self.memory = dispatch.load_memory(self.pool)
-
-    def cycle(self) -> dispatch.Cycle:
-        return dispatch.cycle(self.pool, self.epoch, self.memory)
-
-    def run(self) -> int:
-        """Cycles until none makes progress; how many tasks were offered."""
-        total = 0
-        for _ in range(50):
-            done = self.cycle()
-            total += done.assigned
-            if not done.more:
-                return total
-        raise AssertionError("the dispatcher never came to rest")
 
 
 @pytest.fixture
 def leader() -> Leader:
     fleet.world()
-    snapshot._lanes.clear()
-    snapshot._capsets.clear()
+    forget()
     return Leader()
-
-
-def park(session: int, most: int = 1000) -> int:
-    answer = fleet.ask(session, most, wait_s=10)
-    assert answer.leases == []
-    return int(answer.demand_id)
-
-
-def running(column: str = "tenant_id") -> dict[str, int]:
-    return dict(
-        fleet.sql(
-            "SELECT x.slug, count(*) FROM lease l JOIN lane a ON a.id = l.lane_id"
-            f" JOIN {'tenant' if column == 'tenant_id' else 'work_class'} x ON x.id = a.{column} GROUP BY 1"
-        )
-    )
 
 
 def test_a_parked_claim_gets_an_offer_and_delivery_takes_the_demand(leader: Leader) -> None:

@@ -17,6 +17,7 @@ SELECT task_id, session_id FROM lease WHERE task_id = %(task_id)s FOR UPDATE
 -- What decides about the end of leases that are locked already; locks their tasks, in key order too. The rows of
 -- session and worker may be gone: a lease ends all the same.
 SELECT l.task_id, l.token, l.pool_id, l.lane_id, l.session_id, s.worker_id, s.api_key_id, l.charged,
+       l.directive = 1 AS asked_to_yield,
        l.delivered_at IS NOT NULL AS delivered,
        (extract(epoch FROM now() - coalesce(l.delivered_at, now())) * 1000000)::bigint AS elapsed,
        t.tenant_id, t.attempts, t.losses, t.handbacks, t.cancel_requested, coalesce(t.deadline <= now(), false) AS expired,

@@ -1,7 +1,8 @@
 -- name: snapshot_pool
 -- The pool's own policy and the database's clock in microseconds.
 SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now, p.slug, p.policy, p.budget, p.promotion_slots, p.user_max,
-       p.max_task_cost, p.debt_halflife_s, p.reclaim_min_runtime_s, p.offer_ttl_s, p.lease_ttl_s,
+       p.max_task_cost, p.debt_halflife_s, p.reclaim_min_runtime_s, p.reclaim_dead_zone,
+       p.reclaim_per_round, p.offer_ttl_s, p.lease_ttl_s,
        p.paused AND (p.paused_until IS NULL OR p.paused_until > now()) AS paused
   FROM pool p WHERE p.id = %(pool_id)s
 
@@ -83,12 +84,24 @@ SELECT n.lane_id, h.id, h.enqueued_at, h.cost_hint, h.type, h.last_worker_id
  ) h
 
 -- name: snapshot_oldest
--- The task of each active lane that has been startable longest: a second probe, wanted only where age decides.
-SELECT n.lane_id, o.id, o.queued_at, o.cost_hint, o.type, o.last_worker_id
+-- The oldest startable task of each active lane, wanted only where age decides. Age is that of `enqueued_at`: a task
+-- that was reclaimed, retried, released or preempted keeps it. One probe per priority in use, of the same index.
+SELECT n.lane_id, o.id, (extract(epoch FROM o.enqueued_at) * 1000000)::bigint AS enqueued_at, o.cost_hint, o.type,
+       o.last_worker_id
   FROM unnest(%(lane_ids)s::bigint[]) n(lane_id)
  CROSS JOIN LATERAL (
-    SELECT t.id, (extract(epoch FROM t.queued_at) * 1000000)::bigint AS queued_at, t.cost_hint, t.type, t.last_worker_id
-      FROM task t WHERE t.lane_id = n.lane_id AND t.state = 1 ORDER BY t.queued_at LIMIT 1
+    WITH RECURSIVE first AS (
+        (SELECT t.id, t.priority, t.enqueued_at, t.cost_hint, t.type, t.last_worker_id
+           FROM task t WHERE t.lane_id = n.lane_id AND t.state = 1
+          ORDER BY t.priority DESC, t.enqueued_at, t.id LIMIT 1)
+        UNION ALL
+        SELECT l.* FROM first CROSS JOIN LATERAL (
+            SELECT t.id, t.priority, t.enqueued_at, t.cost_hint, t.type, t.last_worker_id
+              FROM task t WHERE t.lane_id = n.lane_id AND t.state = 1 AND t.priority < first.priority
+             ORDER BY t.priority DESC, t.enqueued_at, t.id LIMIT 1
+        ) l
+    )
+    SELECT * FROM first ORDER BY enqueued_at, id LIMIT 1
  ) o
 
 -- name: snapshot_depths
