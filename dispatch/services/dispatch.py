@@ -127,6 +127,7 @@ def _plan(reading: snapshot.Reading, accounts: Memory) -> tuple[Plan, bool]:
     policy = policies.registry.get(reading.policy, policies.registry[DEFAULT_POLICY])
     view = reading.snapshot
     asked = {lane.id: reading.heads for lane in view.lanes}
+    complete = True
     for _ in range(REPLANS):
         plan = policy(view, accounts)
         dry = _dry(view, plan, asked, reading.free)
@@ -138,8 +139,8 @@ def _plan(reading: snapshot.Reading, accounts: Memory) -> tuple[Plan, bool]:
             chosen = sorted(assignment.task for assignment in plan.assignments)
             gone = set(chosen) - _lock(chosen)
             if not gone:
-                return plan, True
-            view = _without(view, gone)
+                return plan, complete
+            view, complete = _without(view, gone), False
         accounts.rollback()
     return policy(replace(view, lanes=()), accounts), False
 
