@@ -42,17 +42,38 @@ def _raw() -> "psycopg.Connection[TupleRow]":
     return raw
 
 
+def _array(value: list[Any]) -> Any:
+    """A list of numbers, truth values or texts as PostgreSQL's array literal: psycopg needs ten times as long for its
+    own, which is a quarter of what the statements of a batch cost here. Every statement casts its arrays."""
+    kinds = {type(item) for item in value} - {type(None)}
+    if kinds == {str}:
+        return "{" + ",".join("NULL" if item is None else f'"{_escape(item)}"' for item in value) + "}"
+    if kinds <= {int, float, bool}:
+        return "{" + ",".join("NULL" if item is None else str(item) for item in value) + "}"
+    return value
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"') if '"' in text or "\\" in text else text
+
+
+def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if params is None:
+        return None
+    return {key: _array(value) if isinstance(value, list) else value for key, value in params.items()}
+
+
 def rows(name: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """Run a named statement and return its rows as dictionaries."""
     with connection.wrap_database_errors, psycopg.Cursor(_raw(), row_factory=dict_row) as cursor:
-        cursor.execute(statements()[name], params, binary=True)
+        cursor.execute(statements()[name], _given(params), binary=True)
         return cursor.fetchall() if cursor.description else []
 
 
 def tuples(name: str, params: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
     """Run a named statement and return its rows as tuples (the hot path)."""
     with connection.wrap_database_errors, psycopg.Cursor(_raw()) as cursor:
-        cursor.execute(statements()[name], params, binary=True)
+        cursor.execute(statements()[name], _given(params), binary=True)
         return cursor.fetchall() if cursor.description else []
 
 
@@ -65,7 +86,7 @@ def one(name: str, params: Mapping[str, Any] | None = None) -> dict[str, Any] | 
 def execute(name: str, params: Mapping[str, Any] | None = None) -> int:
     """Run a named statement for its effect; the number of rows it touched."""
     with connection.wrap_database_errors, psycopg.Cursor(_raw()) as cursor:
-        cursor.execute(statements()[name], params)
+        cursor.execute(statements()[name], _given(params))
         return cursor.rowcount
 
 

@@ -104,5 +104,3 @@ def bench_idle_cycle(floor: Floor) -> None:
     for _ in range(ROUNDS):
         table.add("cycle", clock(floor.leader.cycle)[0])
     table.show()
-
-
