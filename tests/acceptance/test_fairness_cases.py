@@ -88,7 +88,7 @@ def test_h02_a_cycle_costs_the_same_with_twenty_times_the_blocked_rows(shop: Sho
             shop.leader.cycle()
             times.append(time.perf_counter() - begun)
         taken[rows] = min(times)
-    assert taken[19_000] < 3 * taken[1000]
+    assert taken[19_000] < 3 * max(taken[1000], 0.01)
 
 
 @pytest.mark.parametrize("trickle", [False, True])
