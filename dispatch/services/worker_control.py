@@ -33,6 +33,8 @@ CHECKS = {
 def get_worker(caller: Caller, worker_id: int) -> dict[str, Any]:
     """One worker as in the list, with its open sessions and leases (scope `read`)."""
     access.require(caller, "read")
+    if caller.kind == "user" and not access.everywhere(caller):  # a member of a tenant: the fleet is everybody's
+        raise access.Hidden(MISSING)
     with db.atomic():
         found = workers.find(caller, worker_id)
         if found is None:

@@ -19,6 +19,7 @@ PAGES = {
     "tasks": "/tasks",
     "task": "/tasks/4",
     "workers": "/workers",
+    "worker": "/workers/1",
     "dead": "/dead",
     "audit": "/audit",
     "system": "/system",

@@ -12,7 +12,18 @@ from tests.acceptance.harness import Product, running
 from tests.ui.browsing import NARROW, WIDE, Visit, launch_arguments, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.timeout(240)]
-PAGES = ["/", "/queues", "/tasks", "/tasks/1", "/workers", "/dead", "/audit", "/system", "/account/password"]
+PAGES = [
+    "/",
+    "/queues",
+    "/tasks",
+    "/tasks/1",
+    "/workers",
+    "/workers/1",
+    "/dead",
+    "/audit",
+    "/system",
+    "/account/password",
+]
 
 SHOWS = '([key, text]) => document.querySelector(`[data-k="${key}"]`).textContent === text'
 
