@@ -116,6 +116,10 @@ TEMPLATES = [
 POOL = env.number("EVENFLOW_DB_POOL", 40, 0, 1000) if env.flag("EVENFLOW_WEB_PROCESS") else 0
 DATABASES = {"default": embedded.database_settings(DATABASE_URL, DATA_DIR, POOL)}
 
+EVENFLOW_QUARANTINE_TASKS = env.number("EVENFLOW_QUARANTINE_TASKS", 10, 0, 10_000)
+EVENFLOW_BREAKER_FAILURES = env.number("EVENFLOW_BREAKER_FAILURES", 20, 0, 1_000_000)
+EVENFLOW_BREAKER_HOLD_S = env.number("EVENFLOW_BREAKER_HOLD_S", 300, 1, 86_400)
+
 AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",
     "allauth.account.auth_backends.AuthenticationBackend",

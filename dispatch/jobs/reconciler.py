@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dispatch.jobs.loops import DATABASE_ERRORS, RETRY_S, Pulse, Stop, reset_connection
-from dispatch.services import bulk_run, reclaim, singleton, upkeep
+from dispatch.services import bulk_run, protection, reclaim, singleton, upkeep
 
 TICK_S = 1.0
 BATCH = 1000
@@ -36,6 +36,8 @@ def steps() -> list[Step]:
         Step("bulk jobs", TICK_S, bulk_run.advance),
         Step("fold", TICK_S, upkeep.fold),
         Step("sample", TICK_S, upkeep.sample),
+        Step("quarantine", 5 * TICK_S, protection.quarantine),
+        Step("breakers", 2 * TICK_S, protection.breakers),
         Step("drop dead demand", 5 * TICK_S, upkeep.drop_dead_demand),
         Step("close silent sessions", 30 * TICK_S, upkeep.close_silent_sessions),
         Step("prune", 30 * TICK_S, upkeep.prune),
