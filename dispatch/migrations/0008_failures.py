@@ -8,5 +8,5 @@ FORWARD = "CREATE INDEX attempt_failed ON attempt (ended_at) WHERE outcome IN (1
 class Migration(migrations.Migration):
     """Attempt is partitioned, hence unmanaged."""
 
-    dependencies = [("dispatch", "0006_bulk")]
+    dependencies = [("dispatch", "0007_yield_bounds")]
     operations = [migrations.RunSQL(FORWARD, "DROP INDEX attempt_failed")]
