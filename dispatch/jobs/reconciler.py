@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from dispatch.jobs.loops import DATABASE_ERRORS, RETRY_S, Pulse, Stop, reset_connection
 from dispatch.services import bulk_run, protection, reclaim, singleton, upkeep
@@ -16,6 +17,8 @@ TICK_S = 1.0
 BATCH = 1000
 
 logger = logging.getLogger(__name__)
+
+_broken: dict[str, int] = {}  # what the last check of the invariants found
 
 
 @dataclass(slots=True)
@@ -26,6 +29,9 @@ class Step:
     every_s: float
     act: Callable[[], object]
     due: float = 0.0
+    done_at: float | None = None  # monotonic time of the last run that succeeded
+    took_s: float = 0.0
+    late_s: float = 0.0  # how long after its time it ran
 
 
 def steps() -> list[Step]:
@@ -58,6 +64,8 @@ def _reclaim() -> None:
 
 def _check() -> None:
     broken = upkeep.check_invariants()
+    _broken.clear()
+    _broken.update(broken)
     if broken:
         logger.error("invariants are broken: %s", broken, extra={"action": "invariants_broken"})
 
@@ -69,15 +77,32 @@ def tick(plan: list[Step]) -> int:
         now = time.monotonic()
         if now < step.due:
             continue
+        step.late_s = max(0.0, now - step.due) if step.done_at is not None else 0.0
         step.due = now + step.every_s - 0.05  # a tick that comes a little early still counts
         try:
             step.act()
+            step.done_at = time.monotonic()
+            step.took_s = step.done_at - now
         except Exception as error:
             failed += 1
             known = isinstance(error, DATABASE_ERRORS)
             logger.warning("%s: %s", step.name, error, exc_info=not known, extra={"action": "step_failed"})
             reset_connection()
     return failed
+
+
+def watch(plan: list[Step], working: bool) -> dict[str, Any]:
+    """What the reconciler tells of itself with its pulse: ages and durations in seconds, None before the first time."""
+    sweep, check = (next(step for step in plan if step.name == name) for name in ("reclaim", "check invariants"))
+    now = time.monotonic()
+    return {
+        "working": working,
+        "swept_s": None if sweep.done_at is None else round(now - sweep.done_at, 3),
+        "sweep_took_s": round(sweep.took_s, 3),
+        "lag_s": round(sweep.late_s, 3),
+        "checked_s": None if check.done_at is None else round(now - check.done_at, 3),
+        "broken": dict(_broken),
+    }
 
 
 def run(stop: Stop) -> None:
@@ -87,7 +112,7 @@ def run(stop: Stop) -> None:
         started = time.monotonic()
         try:
             working = one.acquire()
-            pulse.beat({"working": working})
+            pulse.beat(watch(plan, working))
         except DATABASE_ERRORS as error:
             logger.warning("the database is away: %s", error, extra={"action": "database_away"})
             reset_connection()

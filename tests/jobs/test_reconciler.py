@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dispatch.jobs import reconciler
-from dispatch.services import upkeep
+from dispatch.services import system, upkeep
 from dispatch.store import seat
 from tests import fleet
 
@@ -121,3 +121,31 @@ def test_a_holder_that_hangs_is_ended(start: Callable[[], Any], monkeypatch: pyt
     start()
     until(lambda: working() == 1)
     assert not hung.alive()
+
+
+def test_it_tells_of_its_last_sweep_its_lag_and_its_invariants(start: Callable[[], Any]) -> None:
+    plan = reconciler.steps()
+    assert reconciler.watch(plan, False)["swept_s"] is None
+    start()
+    until(lambda: fleet.value("SELECT count(*) FROM process WHERE kind = 'reconciler' AND info->>'checked_s' <> ''"))
+    (row,) = [row for row in system.system(fleet.ROOT)["processes"] if row["kind"] == "reconciler"]
+    assert row["work"].startswith("swept ")
+    assert row["work"].endswith("they hold")
+    assert 0 <= row["info"]["swept_s"] < 5
+    assert 0 <= row["info"]["lag_s"] < 5
+
+
+def test_drift_that_should_be_impossible_is_told_with_an_alert() -> None:
+    fleet.world()
+    one = fleet.held()
+    fleet.sql("UPDATE task SET state = 1 WHERE id = %s", one.task)
+    plan = reconciler.steps()
+    try:
+        assert reconciler.tick(plan) == 0
+        told = reconciler.watch(plan, True)
+        assert told["broken"] == {"broken_leases": 1}
+        assert fleet.sql("SELECT rule, subject, severity FROM alert") == [("invariant", "broken_leases", "critical")]
+    finally:
+        fleet.sql("UPDATE task SET state = 2 WHERE id = %s", one.task)
+        upkeep.check_invariants()
+        reconciler._broken.clear()
