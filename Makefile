@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: help install up demo test lint bench screenshots
+.PHONY: help install up demo test lint chaos bench screenshots
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -36,6 +36,10 @@ lint: .venv/dev  ## Style, types, import directions, migrations
 
 test: lint  ## Everything: lint, unit, property, PostgreSQL, API, browser, acceptance
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+chaos: .venv/dev  ## Ten minutes of kills, freezes and outages under load, and many random lives of tasks
+	EVENFLOW_CHAOS_S=600 $(BIN)/python -m pytest tests/acceptance/test_chaos.py -s
+	EVENFLOW_MODEL_LIVES=200 $(BIN)/python -m pytest tests/services/test_model.py --timeout=3600
 
 bench: .venv/dev  ## Speed: medians and ratios, nothing is asserted
 	$(BIN)/python -m pytest tests/bench -q -s --ds=tests.bench.settings -o addopts= -o timeout=0 \

@@ -1,0 +1,131 @@
+"""Chaos: a mixed load on the real product while everything is killed, frozen and disconnected at random.
+
+`make chaos` runs EVENFLOW_CHAOS_S=600 seconds of it with strict times; `make test` some 35 with generous ones. The seed
+is printed; EVENFLOW_CHAOS_SEED repeats its choices.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance import chaos
+from tests.acceptance.chaos import MAX_ATTEMPTS, TTL_S, Agents, Load, Monkey, query
+from tests.acceptance.harness import ROOT, Product, running
+
+SECONDS = float(os.environ.get("EVENFLOW_CHAOS_S", "35"))
+SEED = int(os.environ.get("EVENFLOW_CHAOS_SEED") or random.randrange(2**32))
+FULL = SECONDS >= 300
+KINDS = {"up", "web", "cluster", "sentinel", "dispatcher", "reconciler", "q2-worker", "q2-pusher", "q2-monitor"}
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(SECONDS * 1.5 + 400)]
+
+
+@pytest.fixture(scope="module")
+def product() -> Iterator[Product]:
+    with running() as started:
+        started.patch("pools", "default", lease_ttl_s=TTL_S, heartbeat_every_s=0.5, offer_ttl_s=2)
+        for slug in ("critical", "background"):
+            fields = {"slug": slug, "max_attempts": MAX_ATTEMPTS, "backoff_s": 0.2, "backoff_max_s": 2}
+            started.ok("POST", "/api/v1/classes", fields)
+        for slug in ("alpha", "beta"):
+            started.ok("POST", "/api/v1/tenants", {"slug": slug})
+        yield started
+
+
+def whole(product: Product) -> bool:
+    """Every process is there and the product says that it is ready."""
+    return product.pids().keys() >= KINDS and product.healthy()
+
+
+def test_whatever_dies_nothing_is_lost_doubled_or_stuck(product: Product, tmp_path: Path) -> None:
+    print(f"\nchaos: EVENFLOW_CHAOS_SEED={SEED} EVENFLOW_CHAOS_S={SECONDS:g}")
+    agents = Agents(product, tmp_path, 4)
+    load, monkey = Load(product, SEED, per_s=16), Monkey(product, agents, SEED)
+    dice = random.Random(SEED)
+    end = time.monotonic() + SECONDS
+    breaks = [(end - SECONDS * 0.7, monkey.kill_postgres), (end - SECONDS * 0.35, stop_of(monkey))]
+    load.start()
+    try:
+        while time.monotonic() < end:
+            agents.tend()
+            if breaks and breaks[0][0] < time.monotonic():
+                breaks.pop(0)[1]()
+            else:
+                monkey.act()
+            time.sleep(dice.uniform(0.2, 1.2))
+        monkey.thaw(everybody=True)
+        load.finish()
+        product.wait_for(lambda: whole(product), 60)
+        agents.tend()
+        product.wait_for(lambda: query(product, chaos.OPEN) == [(0,)], 120)
+        print(f"chaos: {len(load.payloads)} tasks, {dict(monkey.done)}")
+        chaos.verdict(product, load, agents)
+        assert whole(product), "recovered without help"
+    finally:
+        monkey.thaw(everybody=True)
+        load.stopping.set()
+        agents.end()
+
+
+def stop_of(monkey: Monkey) -> Callable[[], None]:
+    return lambda: monkey.stop_postgres(20 if FULL else 4)
+
+
+@contextmanager
+def second_cluster(product: Product) -> Iterator[None]:
+    """Another dispatcher and reconciler on the same database."""
+    env = product.env | {"EVENFLOW_DATA": str(product.data)}
+    with product.log_file.open("ab") as log:
+        process = subprocess.Popen([sys.executable, "manage.py", "cluster"], cwd=ROOT, env=env, stdout=log, stderr=log)
+    try:
+        product.wait_for(lambda: len(product.pids().get("dispatcher", [])) == 2)
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+LEADER = """
+select p.pid, l.epoch from pool_leader l join process p on p.id = l.process_id join pool o on o.id = l.pool_id
+ where o.slug = 'default' and l.beat_at > now() - interval '3 s' and p.kind = 'dispatcher'
+"""
+
+
+def fail_over(product: Product, how: signal.Signals) -> tuple[int, float]:
+    """Strike the leader; the process that was struck, and after how many seconds another one dispatched."""
+    product.wait_for(lambda: query(product, LEADER))
+    ((pid, epoch),) = query(product, LEADER)
+    started = time.monotonic()
+    os.kill(pid, how)
+    product.wait_for(lambda: [row for row in query(product, LEADER) if row[1] > epoch and row[0] != pid], 20)
+    return pid, time.monotonic() - started
+
+
+def test_of_two_clusters_the_other_takes_the_lead(product: Product) -> None:
+    product.wait_for(lambda: whole(product), 60)
+    with second_cluster(product):
+        time.sleep(2)  # the standby has to wait at the seat
+        _, took = fail_over(product, signal.SIGKILL)
+        print(f"\nchaos: fail-over after kill -9 took {took:.2f} s")
+        assert took < (1 if FULL else 4)
+        product.wait_for(lambda: len(product.pids().get("dispatcher", [])) == 2)
+        time.sleep(2)
+        frozen, took = fail_over(product, signal.SIGSTOP)
+        print(f"chaos: fail-over from a frozen leader took {took:.2f} s")
+        try:
+            assert took < (5 if FULL else 12)
+            ((heir, epoch),) = query(product, LEADER)
+        finally:
+            os.kill(frozen, signal.SIGCONT)
+        time.sleep(2)
+        assert query(product, LEADER) == [(heir, epoch)], "the one that wakes up again is deposed, and writes nothing"
+        leading = "select count(*) from process where kind = 'dispatcher' and info->'leading' <> '[]'"
+        product.wait_for(lambda: query(product, leading + " and beat_at > now() - interval '3 s'") == [(1,)], 10)
