@@ -26,7 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dispatch.errors import Conflict, LeaseLost
+from dispatch.errors import Conflict, LeaseLost, NotFound
 from dispatch.services import dispatch, policy, reclaim, workers
 from dispatch.services.cancel import cancel
 from dispatch.services.messages import Finished
@@ -239,7 +239,10 @@ class Lives(RuleBasedStateMachine):
         if stale:
             id_, session, token = stale[pick % len(stale)]
             if verb == "beat":
-                assert fleet.status(self.on(wire, lambda: fleet.beat(session, (id_, token)))) == ["lost"]
+                answer = self.on(wire, lambda: fleet.beat(session, (id_, token)))
+                assert (
+                    isinstance(answer, NotFound) if session not in self.sessions else fleet.status(answer) == ["lost"]
+                )
             else:
                 answer = self.on(wire, lambda: fleet.end(verb, id_, token, result="late"))
                 assert isinstance(answer, LeaseLost | Finished), answer
