@@ -1,6 +1,6 @@
 -- name: numbers_pool
 -- The pool, its leader and the database's clock; `policy_version` grows with every edit of anything.
-SELECT now() AS at, p.id, p.slug, p.budget, l.epoch, l.cycle_ms, greatest(0, extract(epoch FROM now() - l.beat_at))::float8 AS beat_age_s,
+SELECT now() AS at, p.id, p.slug, p.budget, l.epoch, l.cycle_ms, extract(epoch FROM now() - l.beat_at)::float8 AS beat_age_s,
        (p.version + (SELECT coalesce(sum(version), 0) FROM work_class) + (SELECT coalesce(sum(version), 0) FROM tenant)
         + (SELECT coalesce(sum(version), 0) FROM tool))::bigint AS policy_version
   FROM pool p LEFT JOIN pool_leader l ON l.pool_id = p.id
@@ -112,7 +112,7 @@ SELECT t.work_class_id AS class_id, count(*) AS arrived
 -- Workers with an open session (heard of within the last hour, or with leases): what they have and when they called.
 SELECT w.id, w.name, w.deficit, w.draining, w.quarantined,
        w.paused AND (w.paused_until IS NULL OR w.paused_until > now()) AS paused,
-       s.slots, s.running, s.alive, greatest(0, extract(epoch FROM now() - s.last_seen_at))::float8 AS last_seen_s, s.parked,
+       s.slots, s.running, s.alive, extract(epoch FROM now() - s.last_seen_at)::float8 AS last_seen_s, s.parked,
        s.late, ARRAY(SELECT DISTINCT unnest(c.names) FROM capset c WHERE c.id = ANY (s.capsets) ORDER BY 1) AS capabilities
   FROM worker w CROSS JOIN LATERAL (
     SELECT coalesce(sum(x.slots) FILTER (WHERE x.alive), max(x.slots), 0)::bigint AS slots,
@@ -137,7 +137,7 @@ SELECT w.id, w.name, w.deficit, w.draining, w.quarantined,
 -- Live leases of workers, the one that ends first first.
 SELECT s.worker_id, e.task_id, c.slug AS class, e.expires_at, e.renewed_at, e.delivered_at, e.progress_step,
        e.progress_fraction, e.progress_note, e.progress_timeout_s,
-       greatest(0, extract(epoch FROM now() - e.progress_at))::float8 AS progress_age_s
+       extract(epoch FROM now() - e.progress_at)::float8 AS progress_age_s
   FROM lease e
   JOIN worker_session s ON s.id = e.session_id
   JOIN lane l ON l.id = e.lane_id
