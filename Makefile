@@ -43,7 +43,7 @@ chaos: .venv/dev  ## Ten minutes of kills, freezes and outages under load, and m
 
 bench: .venv/dev  ## Speed: medians and ratios, nothing is asserted
 	$(BIN)/python -m pytest tests/bench -q -s --ds=tests.bench.settings -o addopts= -o timeout=0 \
-		-o python_files='bench_*.py' -o python_functions='bench_*'
+		-o python_files='*bench_*.py' -o python_functions='bench_* test_*'
 
 screenshots: .venv/dev  ## Pictures of every page of the demo, in screenshots/
 	$(BIN)/python -m tests.ui.screenshots

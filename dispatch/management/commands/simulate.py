@@ -51,8 +51,14 @@ def _read(path: Path, case: str | None) -> list[Scenario]:
         scenarios = load(json.loads(path.read_text()))
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CommandError(f"{path} is not a scenario: {error!r}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path} is not text in UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise CommandError(f"{path} is not JSON: {error}") from error
+    except KeyError as error:
+        raise CommandError(f"{path} is not a scenario: {error} is missing") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CommandError(f"{path} is not a scenario: {error}") from error
     chosen = [scenario for scenario in scenarios if case in (None, scenario.name)]
     if not chosen:
         raise CommandError(f"no case {case} in {path}" if case else f"no case with a workload in {path}")
