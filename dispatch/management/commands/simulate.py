@@ -48,7 +48,10 @@ class Command(BaseCommand):
 
 def _read(path: Path, case: str | None) -> list[Scenario]:
     try:
-        scenarios = load(json.loads(path.read_text()))
+        document = json.loads(path.read_text())
+        if not isinstance(document, dict):
+            raise CommandError(f"{path} is not a scenario: it must be a JSON object")
+        scenarios = load(document)
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
