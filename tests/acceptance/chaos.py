@@ -155,11 +155,15 @@ class Monkey:
         self.product.kill("postgres")
         self.done["kill postgres"] += 1
 
-    def stop_postgres(self, seconds: float) -> None:
-        """A database that is away for a while: who would start it again is frozen meanwhile."""
+    def stop_postgres(self, seconds: float, *others: str) -> None:
+        """A database that is away for a while, and other processes of ours with it: who would start them again is
+        frozen meanwhile.
+        """
         up = self.product.pid("up")
         os.kill(up, signal.SIGSTOP)
         try:
+            for kind in others:
+                self.product.kill(kind)
             os.kill(int((self.product.data / "postgres" / "postmaster.pid").read_text().split()[0]), signal.SIGINT)
             time.sleep(seconds)
         finally:

@@ -79,6 +79,39 @@ def stop_of(monkey: Monkey) -> Callable[[], None]:
     return lambda: monkey.stop_postgres(20 if FULL else 4)
 
 
+HOLDERS = """
+select l.task_id, w.name from lease l join worker_session s on s.id = l.session_id join worker w on w.id = s.worker_id
+ where l.delivered_at is not null
+"""
+LIVES = "select id, starts, attempts, state from task where id = any(%(ids)s)"
+
+
+@pytest.mark.parametrize("others", [(), ("web", "cluster")], ids=["database", "everything"])
+def test_our_outage_is_not_the_death_of_the_agents(product: Product, tmp_path: Path, others: tuple[str, ...]) -> None:
+    """Away for three leases: who lives keeps its task, who died meanwhile loses it, and nothing dies of it."""
+    product.wait_for(lambda: whole(product), 60)
+    agents = Agents(product, tmp_path, 3)
+    agents.tend()
+    try:
+        task = {"tenant": "alpha", "class": "critical", "type": "work", "payload": {"s": 4 * TTL_S, "fails": False}}
+        ids = [made["id"] for made in product.ok("POST", "/api/v1/tasks", {"tasks": [task] * 6})["tasks"]]
+        product.wait_for(lambda: len(query(product, HOLDERS)) == 6)
+        holders = {row[0]: row[1] for row in query(product, HOLDERS)}
+        victim = agents.processes[holders[ids[0]]]
+        assert victim is not None
+        victim.kill()
+        victim.wait()
+        Monkey(product, agents, SEED).stop_postgres(3 * TTL_S, *others)
+        product.wait_for(lambda: whole(product), 60)
+        agents.tend()
+        product.wait_for(lambda: query(product, chaos.OPEN) == [(0,)], 60)
+        for id_, starts, attempts, state in query(product, LIVES, ids=ids):
+            lost = holders[id_] == holders[ids[0]]
+            assert (starts, attempts, state) == (1 + lost, int(lost), 4), holders
+    finally:
+        agents.end()
+
+
 @contextmanager
 def second_cluster(product: Product) -> Iterator[None]:
     """Another dispatcher and reconciler on the same database."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dispatch.live import cells, shapes
-from dispatch.live.cells import palette, tiles
+from dispatch.live.cells import palette, tiles, workers
 from tests.ui import sample
 
 
@@ -93,6 +93,13 @@ def test_rows_that_need_a_hand_come_first(numbers: dict[str, Any]) -> None:
     names = [found[f"w.{number}.name"] for number in found["workers"]]  # type: ignore[union-attr]
     assert names[:3] == ["ocr-02", "gen-07", "gen-09"]
     assert found["workers.rest"] == "and 1 more"
+
+
+def test_an_agent_that_beats_without_progress_is_told_in_words(numbers: dict[str, Any]) -> None:
+    row = next(row for row in numbers["workers"] if row["leases"])
+    row["state"] = "stalled"
+    row["leases"][0]["progress_age_s"] = 725
+    assert workers.cells(numbers)[f"w.{row['id']}.state"] == "alive, not progressing for 12 m 05 s"
 
 
 def test_a_big_worker_keeps_the_proportion_of_its_slots() -> None:

@@ -51,7 +51,7 @@ def _worker(row: Mapping[str, Any], colours: Mapping[str, str]) -> dict[str, Any
     paths = shapes.slots(marks, ("1", "2", "3", "4", "5", "free", "gone"))
     return {
         "name": row["name"],
-        "state": row["state"],
+        "state": _state(row, leases),
         "icon": icon,
         "tone": tone,
         "busy": f"{words.count(row['running'])} of {words.count(row['slots'])}",
@@ -61,6 +61,13 @@ def _worker(row: Mapping[str, Any], colours: Mapping[str, str]) -> dict[str, Any
         **_lease(row, leases[0] if leases else None),
         **_progress(leases),
     }
+
+
+def _state(row: Mapping[str, Any], leases: list[Mapping[str, Any]]) -> str:
+    """The state in words: heartbeats and progress are two clocks, and only one of them stands still."""
+    if row["state"] != "stalled":
+        return str(row["state"])
+    return f"alive, not progressing for {_progress(leases)['progress']}"
 
 
 def _lease(row: Mapping[str, Any], first: Mapping[str, Any] | None) -> dict[str, Any]:
