@@ -63,7 +63,7 @@ def _explain(caller: Caller, row: dict[str, Any]) -> dict[str, Any]:
     holders = explain.holders(loads)[:MAX_HOLDERS]
     names = _names(row["pool_id"], asked.lane, found.blockers, holders)
     blockers = found.blockers if access.everywhere(caller) else tuple(_discreet(one) for one in found.blockers)
-    owed = numbers.deficits(row["pool_id"], [{"id": asked.lane.work_class}]) if visible is None else {}
+    owed = numbers.deficits(row["pool_id"], [_class(view, asked.lane)]) if visible is None else {}
     return {
         "startable": found.startable,
         "blockers": [_shown(one, row, asked.lane, names) for one in blockers],
@@ -72,6 +72,10 @@ def _explain(caller: Caller, row: dict[str, Any]) -> dict[str, Any]:
         "estimate_s": explain.estimate(found, view, asked, rate),
         "holders": [{kind: names[kind, id_]["name"], "running": n} for kind, id_, n in holders if (kind, id_) in names],
     }
+
+
+def _class(view: Snapshot, lane: Lane) -> dict[str, Any]:
+    return {"id": lane.work_class, "weight": view.policy.classes[lane.work_class].weight / MICRO}
 
 
 def _order(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """Why a task waits: each cause told with its numbers; and removing every blocker told makes the task start."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from dispatch.core.cost import SCALE
 from dispatch.errors import EvenflowError, Forbidden, NotFound
-from dispatch.services import pause, policy, upkeep
+from dispatch.services import numbers, pause, policy, upkeep
 from dispatch.services.explain import why
 from tests import fleet
 from tests.services.test_dispatch import Leader, park
@@ -128,6 +130,27 @@ def test_place_and_estimate_behind_others(leader: Leader) -> None:  # noqa: F811
     leader.run()
     upkeep.sample()
     assert why(fleet.ROOT, last)["estimate_s"] == pytest.approx(9, abs=1)  # one start a second, nine in the queue
+
+
+def test_the_deficit_is_what_the_class_is_owed(leader: Leader) -> None:  # noqa: F811
+    (task,) = fleet.put()
+    account = "c" + str(fleet.value("SELECT id FROM work_class WHERE slug = 'critical'"))
+    policy.patch(fleet.ROOT, "class", "critical", 1, {"weight": 2}, "x")
+    clock = 3 * SCALE
+    for node, data in (("root", {"v": clock, "z": 0}), (account, {"a": 1, "vt": 0})):
+        fleet.sql("DELETE FROM share_account WHERE node = %s", node)
+        fleet.sql(
+            "INSERT INTO share_account (pool_id, node, data) VALUES (%s, %s, %s)",
+            fleet.pool_id(),
+            node,
+            json.dumps(data),
+        )
+    assert (
+        why(fleet.ROOT, task)["deficit"]
+        == numbers.deficits(fleet.pool_id(), [{"id": int(account[1:]), "weight": 2.0}])[int(account[1:])]
+    )
+    assert why(fleet.ROOT, task)["deficit"] > 0
+    assert why(key("read", tenant="alpha"), task)["deficit"] is None
 
 
 def test_a_tenant_learns_nothing_of_others(leader: Leader) -> None:  # noqa: F811
