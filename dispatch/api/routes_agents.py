@@ -11,15 +11,15 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from dispatch.api import answers, webpulse, wire
+from dispatch.api import answers, connection, webpulse, wire
 from dispatch.api import schemas_agents as agents
 from dispatch.api import schemas_policy as policy
 from dispatch.api.app import caller, raised, verb
 from dispatch.api.routes_tasks import page
-from dispatch.errors import EvenflowError
+from dispatch.errors import EvenflowError, Unavailable
 from dispatch.services import checkpoint, finish, heartbeat, workers
 from dispatch.services import claim as claims
-from dispatch.services.messages import Caller, ClaimAnswer
+from dispatch.services.messages import ClaimAnswer
 
 POLL_S = 0.25  # between two looks of a parked claim; the hot plane is woken instead
 
@@ -47,7 +47,7 @@ def goodbye(request: HttpRequest, session_id: int) -> None:
 @verb(router, "POST", "/claims", "claim", answer=answers.Claimed)
 async def claim(request: HttpRequest, body: agents.ClaimIn) -> dict[str, Any]:
     """Wait for work: answers as soon as at least one lease is there, or empty after `wait_s`."""
-    return wire.claimed(await _wait_for_leases(caller(request), body))
+    return wire.claimed(await _wait_for_leases(request, body))
 
 
 @verb(router, "POST", "/heartbeats", "heartbeat", answer=answers.HeartbeatAnswer, replays=False)
@@ -60,19 +60,19 @@ def beat(request: HttpRequest, body: agents.HeartbeatIn) -> dict[str, Any]:
 @verb(router, "POST", "/tasks/{int:task_id}/complete", "complete", answer=answers.Ended)
 async def complete(request: HttpRequest, task_id: int, body: agents.CompleteIn) -> dict[str, Any]:
     """The task is done."""
-    return await _end(caller(request), task_id, "complete", body)
+    return await _end(request, task_id, "complete", body)
 
 
 @verb(router, "POST", "/tasks/{int:task_id}/fail", "fail", answer=answers.Ended)
 async def fail(request: HttpRequest, task_id: int, body: agents.FailIn) -> dict[str, Any]:
     """The attempt failed."""
-    return await _end(caller(request), task_id, "fail", body)
+    return await _end(request, task_id, "fail", body)
 
 
 @verb(router, "POST", "/tasks/{int:task_id}/release", "release", answer=answers.Ended)
 async def release(request: HttpRequest, task_id: int, body: agents.ReleaseIn) -> dict[str, Any]:
     """Give the task back, uncounted."""
-    return await _end(caller(request), task_id, "release", body)
+    return await _end(request, task_id, "release", body)
 
 
 @verb(router, "POST", "/tasks/{int:task_id}/checkpoint", "checkpoint", answer=answers.Kept)
@@ -88,28 +88,29 @@ async def completions(request: HttpRequest, body: agents.CompletionsIn) -> dict[
     given = wire.ends(who, body)
     results = iter(await sync_to_async(finish.finish_many)([end.finish for end in given if end.finish]))
     outcomes = [wire.outcome(end, next(results) if end.finish else None) for end in given]
-    return {"outcomes": outcomes, **await _claim_beside(who, body.claim)}
+    return {"outcomes": outcomes, **await _claim_beside(request, body.claim)}
 
 
-async def _end(who: Caller, task_id: int, outcome: str, body: Any) -> dict[str, Any]:
-    given = wire.end(who, task_id, outcome, body)
+async def _end(request: HttpRequest, task_id: int, outcome: str, body: Any) -> dict[str, Any]:
+    given = wire.end(caller(request), task_id, outcome, body)
     assert given.finish is not None
     result = raised((await sync_to_async(finish.finish_many)([given.finish]))[0])
-    return {**wire.ended(result), **await _claim_beside(who, body.claim)}
+    return {**wire.ended(result), **await _claim_beside(request, body.claim)}
 
 
-async def _claim_beside(who: Caller, body: agents.ClaimIn | None) -> dict[str, Any]:
+async def _claim_beside(request: HttpRequest, body: agents.ClaimIn | None) -> dict[str, Any]:
     """The claim that came with an outcome; the outcome is committed, so a refusal of the claim is only a warning."""
     if body is None:
         return {}
     try:
-        return wire.claimed(await _wait_for_leases(who, body))
+        return wire.claimed(await _wait_for_leases(request, body))
     except EvenflowError as error:
         return wire.refused_claim(error)
 
 
-async def _wait_for_leases(who: Caller, body: agents.ClaimIn) -> ClaimAnswer:
-    """Claim until there are leases or the wait is over; a disconnect cancels this coroutine, which unparks."""
+async def _wait_for_leases(request: HttpRequest, body: agents.ClaimIn) -> ClaimAnswer:
+    """Claim until there are leases, the wait is over, or the client has hung up (then nothing stays with it)."""
+    who = caller(request)
     until = time.monotonic() + body.wait_s
     demand: int | None = None
     try:
@@ -117,9 +118,11 @@ async def _wait_for_leases(who: Caller, body: agents.ClaimIn) -> ClaimAnswer:
             left = max(0.0, until - time.monotonic())
             asked = wire.claim_request(who, body, wait_s=left, process_id=webpulse.current.id, demand_id=demand)
             answer: ClaimAnswer = raised((await sync_to_async(claims.claim_many)([asked]))[0])
-            demand = answer.demand_id
+            demand = None if answer.leases else answer.demand_id  # delivering takes the row back
+            if connection.is_gone(request):
+                await sync_to_async(finish.finish_many)(wire.given_back(who, answer))
+                raise Unavailable("The client hung up, or the server is stopping.")
             if answer.leases:
-                demand = None  # the service took the row back together with the delivery
                 return answer
             if left <= 0:
                 break

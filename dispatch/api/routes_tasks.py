@@ -8,7 +8,7 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from dispatch.api import answers, answers_commands, schemas_commands, submitting
+from dispatch.api import answers, answers_commands, connection, schemas_commands, submitting
 from dispatch.api import schemas_tasks as schemas
 from dispatch.api.app import caller, verb
 from dispatch.api.parsing import INT_MAX
@@ -45,7 +45,7 @@ async def get_task(request: HttpRequest, task_id: int, query: Query[schemas.Wait
     while True:
         task: dict[str, Any] = await sync_to_async(tasks.get_task)(caller(request), known(task_id))
         left = until - time.monotonic()
-        if task["state"] in ENDS or left <= 0:
+        if task["state"] in ENDS or left <= 0 or connection.is_gone(request):
             return task
         await asyncio.sleep(min(POLL_S, left))
 

@@ -15,6 +15,8 @@ from dispatch.api.validation import findings
 from dispatch.errors import EvenflowError, Invalid, LeaseLost, TooLarge
 from dispatch.services import messages as m
 
+CLIENT_GONE = "the client hung up before it got the lease"
+
 BODIES: dict[str, type[agents.CompleteIn] | type[agents.FailIn] | type[agents.ReleaseIn]] = {
     "complete": agents.CompleteIn,
     "fail": agents.FailIn,
@@ -99,6 +101,14 @@ def end(caller: m.Caller, task_id: int, outcome: str, body: Any) -> End:
             "has_checkpoint": "checkpoint" in body.model_fields_set,
         }
     return End(task_id, m.Finish(caller=caller, task_id=task_id, token=body.token, outcome=outcome, **extra))
+
+
+def given_back(caller: m.Caller, answer: m.ClaimAnswer) -> list[m.Finish]:
+    """Leases that were delivered while the client hung up go back at once, uncounted."""
+    return [
+        m.Finish(caller=caller, task_id=lease.task_id, token=lease.token, outcome="release", reason=CLIENT_GONE)
+        for lease in answer.leases
+    ]
 
 
 def ends(caller: m.Caller, body: agents.CompletionsIn) -> list[End]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.conf import settings
 
-from dispatch.api import webpulse
+from dispatch.api import connection, webpulse
 from dispatch.hot.asgi import App, HotPlane
 
 __all__ = ["application"]
@@ -18,5 +18,5 @@ def application(fallback: Any) -> App:
     webpulse.current.start()
     if settings.EVENFLOW_HOT:
         return HotPlane(fallback)
-    plain: App = fallback
+    plain: App = connection.watched(fallback)
     return plain

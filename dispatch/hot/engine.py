@@ -22,7 +22,6 @@ from dispatch.store import listen
 
 POLL_S = 1.0  # the poll behind the notifications
 LOOK_S = 10.0  # a parked claim looks for itself: its demand may be gone (offer not picked up, database restarted)
-CLIENT_GONE = "the client hung up before it got the lease"
 
 Job = Callable[[], Any]
 T = TypeVar("T")
@@ -142,7 +141,8 @@ class Engine:
                     )
                     demand = None if answer.leases else answer.demand_id
                     if client.gone:
-                        self._give_back(caller, answer)
+                        for back in wire.given_back(caller, answer):
+                            self._later(self.finish(back))
                         raise Gone
                     if answer.leases:
                         return answer
@@ -156,14 +156,6 @@ class Engine:
                     self._later(self.unpark(demand))
         reason, directive = await self.job(lambda: claim.idle_reason(body.session_id))
         return m.ClaimAnswer(leases=[], idle_reason=reason, worker_directive=directive)
-
-    def _give_back(self, caller: m.Caller, answer: m.ClaimAnswer) -> None:
-        """Leases that nobody is there to hear of go back at once, uncounted."""
-        for lease in answer.leases:
-            back = m.Finish(
-                caller=caller, task_id=lease.task_id, token=lease.token, outcome="release", reason=CLIENT_GONE
-            )
-            self._later(self.finish(back))
 
     def _later(self, work: Any) -> None:
         """Let it run on its own; a failure costs only time (demand ends by itself, leases expire)."""

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.core.asgi import get_asgi_application
 from django.db import OperationalError, connection
 
 from dispatch import events
+from dispatch.api.connection import watched
 from dispatch.errors import Conflict, Unavailable
 from dispatch.hot import engine as engines
 from dispatch.hot.asgi import HotPlane
@@ -19,7 +21,7 @@ from dispatch.models import Demand, Lease, Task
 from dispatch.services import access, policy
 from dispatch.store import db
 from tests.api.conftest import World
-from tests.api.planes import HotDoor, Reply, exchange
+from tests.api.planes import Door, HotDoor, Reply, exchange
 
 
 @pytest.fixture
@@ -309,3 +311,36 @@ def test_what_is_not_an_agents_verb_passes() -> None:
 
     asyncio.run(main())
     assert passed == ["/", "/api/v1/tasks", "/api/v1/tasks/1/cancel", "/api/v1/claims/", "/api/v1/claims", "/ws/live"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_the_hot_plane_a_client_that_hangs_up_keeps_nothing(transactional_db: None) -> None:
+    system = access.system("test")
+    policy.create(system, "tenant", "sales", {})
+    policy.create(system, "class", "background", {})
+    world = World(Door())
+    world.door.key = world.key()
+    session = world.session()
+    app = watched(get_asgi_application())
+    body = json.dumps({"session_id": session, "max": 1, "wait_s": 30}).encode()
+    headers = {"authorization": f"Bearer {world.door.key}", "content-type": "application/json", "host": "localhost"}
+
+    async def hang_up_while_waiting() -> list[Any]:
+        leave = asyncio.Event()
+        asking = asyncio.ensure_future(exchange(app, "POST", "/api/v1/claims", body, headers, leave))
+        await asyncio.to_thread(wait_for, _parked)
+        leave.set()
+        return await asyncio.wait_for(asking, 5)
+
+    asyncio.run(hang_up_while_waiting())
+    wait_for(lambda: Demand.objects.count() == 0)
+    world.offer(world.task(), session)
+    time.sleep(0.6)
+    assert Lease.objects.get().delivered_at is None
+
+
+def _parked() -> bool:
+    try:
+        return Demand.objects.count() == 1
+    finally:
+        connection.close()
