@@ -6,7 +6,6 @@ they are; the answer schema documents them, and the contract tests hold real ans
 """
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -125,12 +124,6 @@ def verb(
                 )
             return problems.response(_answer(view, request, status, **parts))
 
-        @functools.wraps(view)
-        async def run_async(request: HttpRequest, **parts: Any) -> HttpResponse:
-            check_query(request, parameters(run_async))
-            return problems.response(problems.answer(status, await view(request, **parts)))
-
-        route = run_async if inspect.iscoroutinefunction(view) else run
         router.api_operation(
             [method],
             path,
@@ -138,7 +131,7 @@ def verb(
             response={status: answer, PROBLEMS: Problem},
             by_alias=True,  # "class" is no name for a Python attribute
             tags=list(tags) or None,
-        )(route)
+        )(run)
         return view
 
     return declare

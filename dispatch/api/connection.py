@@ -1,15 +1,17 @@
 """Whether the client of a request is still there, for views that wait (EVENFLOW_HOT=0).
 
-Django's middleware chain is not asynchronous throughout, so a view that waits is not cancelled when its client hangs up
-or the server stops; it asks here instead. Without `watched` around the application (tests, WSGI) nobody ever leaves.
+A view that waits holds a thread, which nobody can cancel when its client hangs up or the server stops; it asks here
+instead. Without `watched` around the application (tests, WSGI) nobody ever leaves.
 """
 
+import asyncio
 import threading
 from typing import Any
 
 from django.http import HttpRequest
 
 KEY = "evenflow.gone"
+PATIENCE_S = 5.0  # for a view to notice that its server stops
 
 
 def watched(app: Any) -> Any:
@@ -24,10 +26,15 @@ def watched(app: Any) -> Any:
                 gone.set()
             return message
 
+        # Not cancelled but told: the view's thread and Django's chain around it need the loop to come to their end.
+        call = asyncio.ensure_future(app({**scope, KEY: gone}, hear, send))
         try:
-            await app({**scope, KEY: gone}, hear, send)
-        finally:
+            await asyncio.wait([call])
+        except asyncio.CancelledError:
             gone.set()
+            await asyncio.wait([call], timeout=PATIENCE_S)
+            raise
+        call.result()
 
     return wrapper
 

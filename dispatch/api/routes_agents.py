@@ -3,11 +3,9 @@
 Reading the fleet is here too: ninja serves one address from one router.
 """
 
-import asyncio
 import time
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Query, Router
 
@@ -44,10 +42,10 @@ def goodbye(request: HttpRequest, session_id: int) -> None:
     workers.goodbye(caller(request), session_id)
 
 
-@verb(router, "POST", "/claims", "claim", answer=answers.Claimed)
-async def claim(request: HttpRequest, body: agents.ClaimIn) -> dict[str, Any]:
+@verb(router, "POST", "/claims", "claim", answer=answers.Claimed, replays=False)
+def claim(request: HttpRequest, body: agents.ClaimIn) -> dict[str, Any]:
     """Wait for work: answers as soon as at least one lease is there, or empty after `wait_s`."""
-    return wire.claimed(await _wait_for_leases(request, body))
+    return wire.claimed(_wait_for_leases(request, body))
 
 
 @verb(router, "POST", "/heartbeats", "heartbeat", answer=answers.HeartbeatAnswer, replays=False)
@@ -57,22 +55,22 @@ def beat(request: HttpRequest, body: agents.HeartbeatIn) -> dict[str, Any]:
     return wire.heartbeat(raised(heartbeat.heartbeat_many([asked])[0]), cleaned)
 
 
-@verb(router, "POST", "/tasks/{int:task_id}/complete", "complete", answer=answers.Ended)
-async def complete(request: HttpRequest, task_id: int, body: agents.CompleteIn) -> dict[str, Any]:
+@verb(router, "POST", "/tasks/{int:task_id}/complete", "complete", answer=answers.Ended, replays=False)
+def complete(request: HttpRequest, task_id: int, body: agents.CompleteIn) -> dict[str, Any]:
     """The task is done."""
-    return await _end(request, task_id, "complete", body)
+    return _end(request, task_id, "complete", body)
 
 
-@verb(router, "POST", "/tasks/{int:task_id}/fail", "fail", answer=answers.Ended)
-async def fail(request: HttpRequest, task_id: int, body: agents.FailIn) -> dict[str, Any]:
+@verb(router, "POST", "/tasks/{int:task_id}/fail", "fail", answer=answers.Ended, replays=False)
+def fail(request: HttpRequest, task_id: int, body: agents.FailIn) -> dict[str, Any]:
     """The attempt failed."""
-    return await _end(request, task_id, "fail", body)
+    return _end(request, task_id, "fail", body)
 
 
-@verb(router, "POST", "/tasks/{int:task_id}/release", "release", answer=answers.Ended)
-async def release(request: HttpRequest, task_id: int, body: agents.ReleaseIn) -> dict[str, Any]:
+@verb(router, "POST", "/tasks/{int:task_id}/release", "release", answer=answers.Ended, replays=False)
+def release(request: HttpRequest, task_id: int, body: agents.ReleaseIn) -> dict[str, Any]:
     """Give the task back, uncounted."""
-    return await _end(request, task_id, "release", body)
+    return _end(request, task_id, "release", body)
 
 
 @verb(router, "POST", "/tasks/{int:task_id}/checkpoint", "checkpoint", answer=answers.Kept)
@@ -81,34 +79,34 @@ def keep(request: HttpRequest, task_id: int, body: agents.CheckpointIn) -> dict[
     return wire.ended(checkpoint.checkpoint(caller(request), task_id, body.token, body.checkpoint, append=body.append))
 
 
-@verb(router, "POST", "/completions", "complete_many", answer=answers.CompletionsAnswer)
-async def completions(request: HttpRequest, body: agents.CompletionsIn) -> dict[str, Any]:
+@verb(router, "POST", "/completions", "complete_many", answer=answers.CompletionsAnswer, replays=False)
+def completions(request: HttpRequest, body: agents.CompletionsIn) -> dict[str, Any]:
     """Many outcomes in one call; each stands for itself."""
     who = caller(request)
     given = wire.ends(who, body)
-    results = iter(await sync_to_async(finish.finish_many)([end.finish for end in given if end.finish]))
+    results = iter(finish.finish_many([end.finish for end in given if end.finish]))
     outcomes = [wire.outcome(end, next(results) if end.finish else None) for end in given]
-    return {"outcomes": outcomes, **await _claim_beside(request, body.claim)}
+    return {"outcomes": outcomes, **_claim_beside(request, body.claim)}
 
 
-async def _end(request: HttpRequest, task_id: int, outcome: str, body: Any) -> dict[str, Any]:
+def _end(request: HttpRequest, task_id: int, outcome: str, body: Any) -> dict[str, Any]:
     given = wire.end(caller(request), task_id, outcome, body)
     assert given.finish is not None
-    result = raised((await sync_to_async(finish.finish_many)([given.finish]))[0])
-    return {**wire.ended(result), **await _claim_beside(request, body.claim)}
+    result = raised(finish.finish_many([given.finish])[0])
+    return {**wire.ended(result), **_claim_beside(request, body.claim)}
 
 
-async def _claim_beside(request: HttpRequest, body: agents.ClaimIn | None) -> dict[str, Any]:
+def _claim_beside(request: HttpRequest, body: agents.ClaimIn | None) -> dict[str, Any]:
     """The claim that came with an outcome; the outcome is committed, so a refusal of the claim is only a warning."""
     if body is None:
         return {}
     try:
-        return wire.claimed(await _wait_for_leases(request, body))
+        return wire.claimed(_wait_for_leases(request, body))
     except EvenflowError as error:
         return wire.refused_claim(error)
 
 
-async def _wait_for_leases(request: HttpRequest, body: agents.ClaimIn) -> ClaimAnswer:
+def _wait_for_leases(request: HttpRequest, body: agents.ClaimIn) -> ClaimAnswer:
     """Claim until there are leases, the wait is over, or the client has hung up (then nothing stays with it)."""
     who = caller(request)
     until = time.monotonic() + body.wait_s
@@ -117,18 +115,18 @@ async def _wait_for_leases(request: HttpRequest, body: agents.ClaimIn) -> ClaimA
         while True:
             left = max(0.0, until - time.monotonic())
             asked = wire.claim_request(who, body, wait_s=left, process_id=webpulse.current.id, demand_id=demand)
-            answer: ClaimAnswer = raised((await sync_to_async(claims.claim_many)([asked]))[0])
+            answer: ClaimAnswer = raised(claims.claim_many([asked])[0])
             demand = None if answer.leases else answer.demand_id  # delivering takes the row back
             if connection.is_gone(request):
-                await sync_to_async(finish.finish_many)(wire.given_back(who, answer))
+                finish.finish_many(wire.given_back(who, answer))
                 raise Unavailable("The client hung up, or the server is stopping.")
             if answer.leases:
                 return answer
             if left <= 0:
                 break
-            await asyncio.sleep(min(POLL_S, left))
+            time.sleep(min(POLL_S, left))
     finally:
         if demand is not None:
-            await sync_to_async(claims.unpark)([demand])
-    reason, directive = await sync_to_async(claims.idle_reason)(body.session_id)
+            claims.unpark([demand])
+    reason, directive = claims.idle_reason(body.session_id)
     return ClaimAnswer(leases=[], idle_reason=reason, worker_directive=directive)

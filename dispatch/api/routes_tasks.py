@@ -1,10 +1,8 @@
 """Submitters' and readers' routes: submit, get, list, edit, cancel, requeue."""
 
-import asyncio
 import time
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Query, Router
 
@@ -39,15 +37,15 @@ def list_tasks(request: HttpRequest, query: Query[schemas.TaskQuery]) -> dict[st
 
 
 @verb(router, "GET", "/tasks/{int:task_id}", "get_task", answer=answers.Task)
-async def get_task(request: HttpRequest, task_id: int, query: Query[schemas.WaitQuery]) -> dict[str, Any]:
+def get_task(request: HttpRequest, task_id: int, query: Query[schemas.WaitQuery]) -> dict[str, Any]:
     """One task; with `wait_s` the answer waits for a final state."""
     until = time.monotonic() + query.wait_s
     while True:
-        task: dict[str, Any] = await sync_to_async(tasks.get_task)(caller(request), known(task_id))
+        task: dict[str, Any] = tasks.get_task(caller(request), known(task_id))
         left = until - time.monotonic()
         if task["state"] in ENDS or left <= 0 or connection.is_gone(request):
             return task
-        await asyncio.sleep(min(POLL_S, left))
+        time.sleep(min(POLL_S, left))
 
 
 @verb(router, "PATCH", "/tasks/{int:task_id}", "patch_task", answer=answers_commands.Edited)
