@@ -125,6 +125,21 @@ def patch(
     return after | {"warnings": warnings}
 
 
+def check(caller: Caller, kind: str, slug: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Judge an edit without making it: `errors`, `warnings` (field, message) and the object as it is (`current`)."""
+    access.require_everywhere(caller, "operate")
+    row = _find(caller, _kind(kind), slug)
+    current = show(kind, row)
+    try:
+        values = _checked(kind, changes, current)
+        for name, value in values.items():
+            setattr(row, name, value)  # never saved
+        warnings = policy_rules.check(kind, row, frozenset(values))
+    except Invalid as refusal:
+        return {"errors": refusal.errors, "warnings": [], "current": current}
+    return {"errors": [], "warnings": warnings, "current": current}
+
+
 def delete(caller: Caller, kind: str, slug: str, reason: str = "") -> None:
     """Take an object away (scope `operate`). Conflict, with numbers, while tasks wait or run under it.
 

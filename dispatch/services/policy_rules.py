@@ -24,8 +24,9 @@ def _values(kind: str, row: store.Row) -> dict[str, Any]:
     return {"slug": row.slug} | {name: getattr(row, name) for name in names}
 
 
-def _all(kind: str) -> list[dict[str, Any]]:
-    return [_values(kind, row) for row in store.all_of(kind)]
+def _around(kind: str, rows: list[store.Row], edited_kind: str, edited: store.Row) -> list[dict[str, Any]]:
+    """The values of all rows of a kind, the edited one as it would be: it need not be saved."""
+    return [_values(kind, edited if kind == edited_kind and row.pk == edited.pk else row) for row in rows]
 
 
 def _setting(kind: str, row: store.Row) -> consistency.Setting:
@@ -35,9 +36,9 @@ def _setting(kind: str, row: store.Row) -> consistency.Setting:
     users = dict(db.tuples("policy_user_maxima", {"tenant_id": row.pk})) if kind == "tenant" else {}
     return consistency.Setting(
         pool=_values("pool", pool) if pool else None,
-        pools=_all("pool") if kind in {"pool", "tenant"} else [],
-        classes=[_values("class", one) for one in classes],
-        tenants=_all("tenant"),
+        pools=_around("pool", store.all_of("pool"), kind, row) if kind in {"pool", "tenant"} else [],
+        classes=_around("class", classes, kind, row),
+        tenants=_around("tenant", store.all_of("tenant"), kind, row),
         live_slots=facts["live_slots"],
         running=facts["running"],
         user_maxima=users,

@@ -33,8 +33,15 @@ NAVIGATION = [
             ("Workers", "/workers", "workers", ""),
         ],
     ),
-    ("Act", [("Dead letters", "/dead", "dead", "dead")]),
-    ("Govern", [("Audit", "/audit", "audit", ""), ("System", "/system", "system", "")]),
+    ("Act", [("Fairness", "/fairness", "fairness", ""), ("Dead letters", "/dead", "dead", "dead")]),
+    (
+        "Govern",
+        [
+            ("Capabilities", "/capabilities", "capabilities", ""),
+            ("Audit", "/audit", "audit", ""),
+            ("System", "/system", "system", ""),
+        ],
+    ),
 ]
 TABS = {"/": "Overview", "/queues": "Queues", "/dead": "Dead", "/workers": "Workers"}
 

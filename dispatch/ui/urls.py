@@ -7,7 +7,7 @@ from django.urls import path
 from django.urls.resolvers import URLPattern, URLResolver
 
 from dispatch.live import views as live
-from dispatch.ui.views import audit, dead, overview, policy, queues, system, tasks, workers
+from dispatch.ui.views import audit, capabilities, dead, fairness, overview, policy, queues, system, tasks, workers
 from dispatch.ui.views.account import ChangePassword, SignOut
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -22,6 +22,10 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("workers/<int:worker_id>", workers.worker, name="worker"),
     path("workers/<int:worker_id>/<slug:verb>", workers.steer, name="steer"),
     path("dead", dead.dead, name="dead"),
+    path("fairness", fairness.fairness, name="fairness"),
+    path("fairness/<slug:kind>/<str:slug>", fairness.edit, name="edit"),
+    path("fairness/<slug:kind>/<str:slug>/check", fairness.check, name="check"),
+    path("capabilities", capabilities.capabilities, name="capabilities"),
     path("audit", audit.entries, name="audit"),
     path("system", system.system, name="system"),
     path("policy/<slug:kind>/<str:slug>/weight", policy.weight, name="weight"),

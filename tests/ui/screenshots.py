@@ -21,6 +21,8 @@ PAGES = {
     "workers": "/workers",
     "worker": "/workers/1",
     "dead": "/dead",
+    "capabilities": "/capabilities",
+    "fairness": "/fairness/class/interactive",
     "audit": "/audit",
     "system": "/system",
     "password": "/account/password",

@@ -9,7 +9,18 @@ from django.test import Client
 from dispatch.core.states import State
 from dispatch.models import JournalEntry, Task
 
-PAGES = ["/", "/queues", "/tasks", "/workers", "/dead", "/audit", "/system", "/account/password"]
+PAGES = [
+    "/",
+    "/queues",
+    "/tasks",
+    "/workers",
+    "/dead",
+    "/capabilities",
+    "/fairness",
+    "/audit",
+    "/system",
+    "/account/password",
+]
 Browse = Callable[..., Client]
 
 
@@ -28,7 +39,9 @@ def test_operators_and_auditors_see_every_page(path: str, role: str, pool: None,
     assert "unsafe" not in answer["Content-Security-Policy"]
 
 
-@pytest.mark.parametrize("path", ["/", "/queues", "/tasks", "/workers", "/dead", "/audit", "/system"])
+@pytest.mark.parametrize(
+    "path", ["/", "/queues", "/tasks", "/workers", "/dead", "/capabilities", "/fairness", "/audit", "/system"]
+)
 def test_a_person_without_any_role_sees_nothing(path: str, pool: None, browse: Browse) -> None:
     answer = browse("").get(path)
     assert answer.status_code == 403

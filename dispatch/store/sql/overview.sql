@@ -167,6 +167,15 @@ SELECT t.fingerprint, t.reason, count(*) AS count, min(t.finished_at) AS first_a
    AND (%(tenants)s::bigint[] IS NULL OR t.tenant_id = ANY (%(tenants)s::bigint[]))
  GROUP BY 1, 2 ORDER BY 3 DESC, 1 LIMIT %(limit)s
 
+-- name: numbers_supply
+-- The live sessions of workers one by one: what each offers, for which tenant (null: all), what it holds.
+SELECT s.worker_id, s.tenant_id, s.capset_id, s.slots,
+       (SELECT count(*) FROM lease l WHERE l.session_id = s.id) AS leases
+  FROM worker_session s JOIN worker w ON w.id = s.worker_id JOIN pool p ON p.id = w.pool_id
+ WHERE s.worker_id = ANY (%(worker_ids)s::bigint[]) AND s.closed_at IS NULL
+   AND (s.last_seen_at > now() - make_interval(secs => p.lease_ttl_s)
+        OR EXISTS (SELECT 1 FROM demand d WHERE d.session_id = s.id AND d.until > now()))
+
 -- name: numbers_capsets
 -- Names of capability sets.
 SELECT id, names FROM capset WHERE id = ANY (%(ids)s::bigint[])
