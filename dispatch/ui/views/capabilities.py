@@ -19,14 +19,14 @@ def capabilities(request: HttpRequest) -> HttpResponse:
 
 
 def state(item: Mapping[str, Any]) -> dict[str, str]:
-    """Icon, tone and word of one set: nobody, one worker only, fewer slots than wanted, covered."""
+    """Icon, tone and word of one set: nobody, one worker only, no free slot for what waits, covered."""
     if item["workers"] is None:
         return {"icon": "none", "tone": "idle", "word": "not shown"}
     if item["workers"] == 0:
         return {"icon": "breach", "tone": "breach", "word": "no worker"}
     if item["workers"] == 1:
         return {"icon": "watch", "tone": "watch", "word": "one worker only"}
-    if item["wanted"] > item["slots"]:
+    if not item["free"] and item["queued"] > item["limited"]:
         return {"icon": "queued", "tone": "", "word": "all busy"}
     return {"icon": "ok", "tone": "ok", "word": "covered"}
 
