@@ -4,7 +4,8 @@
 tenant's turn comes near, so a cycle costs O(lanes) for grouping and O(log) per pick.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from heapq import heapify
 
 from dispatch.core.aging import effective_level, fading
@@ -12,7 +13,7 @@ from dispatch.core.lanes import Leaf
 from dispatch.core.matching import Fleet
 from dispatch.core.memory import Account, Memory
 from dispatch.core.quota import NO_CLASS, NO_TENANT, NO_USER, UNLIMITED, ClassCount, Count, Quotas
-from dispatch.core.shares import Branch, ClassBranch, Share, TenantBranch, UserBranch, charge, sleep, wake
+from dispatch.core.shares import Branch, ClassBranch, Deferred, Share, TenantBranch, UserBranch, charge, sleep, wake
 from dispatch.core.types import MICRO, Id, Lane, Snapshot
 
 FADE_STEPS = 64  # debts fade in steps of 1/64 of the half-life, so that few accounts change in a cycle
@@ -31,9 +32,8 @@ class Forest:
         self.fleet = fleet
         self.cmax = memory.scalars.cmax
         self.fade = self._fade()
-        self.top = Share("root", memory.root, MICRO, Count(UNLIMITED))
+        self.top = Share("root", memory.root, MICRO, Count(UNLIMITED), None)
         self.classes: dict[Id, Share] = {}
-        self.opened: list[Share] = []
         self._group(snapshot.lanes)
         self._wake_up()
         self.root = self.view(None)
@@ -69,14 +69,16 @@ class Forest:
         if share is None:
             policy = self.policy.classes.get(class_id, NO_CLASS)
             account = self.memory.child(self.memory.root, "c", class_id)
-            share = self.classes[class_id] = Share(class_id, account, policy.weight, self.quotas.of_class(class_id))
+            share = self.classes[class_id] = Share(
+                class_id, account, policy.weight, self.quotas.of_class(class_id), self.top
+            )
         return share
 
     def _tenant(self, class_id: Id, tenant: Id) -> Share:
         above = self._class(class_id)
         policy = self.policy.tenants.get(tenant, NO_TENANT)
         account = self.memory.child(above.account, "t", tenant)
-        share = Share(tenant, account, policy.weight, self.quotas.of_tenant(tenant), policy.nominal)
+        share = Share(tenant, account, policy.weight, self.quotas.of_tenant(tenant), above, policy.nominal)
         above.kids[tenant] = share
         return share
 
@@ -97,29 +99,40 @@ class Forest:
             _sleepers(self.memory, above.account, above.kids.values())
         _sleepers(self.memory, self.memory.root, self.classes.values())
 
-    def open(self, tenant: Share, class_id: Id) -> list[Leaf]:
-        """The lanes of one tenant in one class as leaves, its users woken."""
-        if tenant.leaves is None:
-            tenant.leaves = []
-            above = self.classes[class_id]
+    def users(self, tenant: Share) -> Iterable[Share]:
+        """The users of one tenant in one class, woken, each with its lanes."""
+        kids = tenant.kids
+        if not kids:
             for lane in tenant.lanes:
-                user = tenant.kids.get(lane.user)
+                user = kids.get(lane.user)
                 if user is None:
-                    user = tenant.kids[lane.user] = self._user(tenant, lane.user)
-                leaf = Leaf(lane, self.fleet.need(lane), self.quotas)
-                leaf.path = (above, tenant, user)
+                    user = kids[lane.user] = self._user(tenant, lane.user)
+                user.lanes.append(lane)
                 user.queued += lane.queued
-                user.oldest = min(user.oldest, leaf.oldest)
-                tenant.leaves.append(leaf)
-            wake(self.memory, tenant.kids.values(), self.cmax, self.fade)
-            _sleepers(self.memory, tenant.account, tenant.kids.values())
-            self.opened.append(tenant)
-        return tenant.leaves
+                head = lane.oldest or lane.heads[0]
+                if head.enqueued_at < user.oldest:
+                    user.oldest = head.enqueued_at
+            wake(self.memory, kids.values(), self.cmax, self.fade)
+            _sleepers(self.memory, tenant.account, kids.values())
+        return kids.values()
 
     def _user(self, tenant: Share, user: Id) -> Share:
         policy = self.policy.users.get((tenant.id, user), NO_USER)
         account = self.memory.child(tenant.account, "u", user)
-        return Share(user, account, policy.weight, self.quotas.of_user(tenant.id, user))
+        share = Share(user, account, policy.weight, self.quotas.of_user(tenant.id, user), tenant)
+        share.level = tenant.level
+        return share
+
+    def leaves(self, user: Share) -> list[Leaf]:
+        """The lanes of one user of one tenant in one class."""
+        if user.leaves is None:
+            tenant = user.above
+            assert tenant is not None and tenant.above is not None, "a user has a tenant, a tenant a class"
+            user.leaves = [Leaf(lane, self.fleet.need(lane), self.quotas) for lane in user.lanes]
+            path = (tenant.above, tenant, user)
+            for leaf in user.leaves:
+                leaf.path = path
+        return user.leaves
 
     def view(self, wanted: frozenset[frozenset[str]] | None, tenant: Id = None) -> Branch:
         """A tree of heaps over all lanes, or over those with these capability sets (and of this tenant)."""
@@ -135,7 +148,7 @@ class Forest:
                 if wanted is None or (
                     (tenant is None or tenant == kid.id) and any(lane.caps in wanted for lane in kid.lanes)
                 ):
-                    below = TenantBranch(kid, self._filler(class_id, wanted))
+                    below = TenantBranch(kid, partial(self._fill_tenant, wanted))
                     branch.heap.append(below.entry())
                     if wanted is None:
                         kid.main = below
@@ -150,25 +163,21 @@ class Forest:
     def _aging(self, class_id: Id) -> bool:
         return self.policy.classes.get(class_id, NO_CLASS).aging_step is not None
 
-    def _filler(self, class_id: Id, wanted: frozenset[frozenset[str]] | None) -> Callable[[TenantBranch], None]:
-        def fill(branch: TenantBranch) -> None:
-            tenant = branch.share
-            branches: dict[int, UserBranch] = {}
-            for leaf in self.open(tenant, class_id):
-                if wanted is not None and leaf.lane.caps not in wanted:
-                    continue
-                user = leaf.path[2]
-                below = branches.get(id(user))
-                if below is None:
-                    below = branches[id(user)] = UserBranch(user, tenant.level)
-                below.heap.append(leaf.entry())
-            branch.mixed = self._aging(class_id) or any(b.share.zero for b in branches.values())
-            for below in branches.values():
-                heapify(below.heap)
-                branch.heap.append(below.entry())
-            heapify(branch.heap)
+    def _fill_tenant(self, wanted: frozenset[frozenset[str]] | None, branch: Deferred) -> None:
+        tenant = branch.share
+        assert tenant.above is not None, "a tenant has a class"
+        fill = partial(self._fill_user, wanted)
+        branch.mixed = self._aging(tenant.above.id)
+        for user in self.users(tenant):
+            if wanted is None or any(lane.caps in wanted for lane in user.lanes):
+                branch.mixed = branch.mixed or user.zero
+                branch.heap.append(UserBranch(user, fill).entry())
+        heapify(branch.heap)
 
-        return fill
+    def _fill_user(self, wanted: frozenset[frozenset[str]] | None, branch: Deferred) -> None:
+        leaves = self.leaves(branch.share)
+        branch.heap = [leaf.entry() for leaf in leaves if wanted is None or leaf.lane.caps in wanted]
+        heapify(branch.heap)
 
     # Charging and closing
 

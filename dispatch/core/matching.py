@@ -136,10 +136,14 @@ class Fleet:
 
     def need(self, lane: Lane) -> Need:
         """The need of a lane, shared by all lanes that ask for the same."""
-        tenant = lane.tenant if lane.tenant in self.bound else None
-        need = self.needs.get((lane.caps, tenant))
+        return self.need_of(lane.caps, lane.tenant)
+
+    def need_of(self, caps: frozenset[str], tenant: Id) -> Need:
+        """The need of a tenant's tasks with these capabilities."""
+        key = (caps, tenant if tenant in self.bound else None)
+        need = self.needs.get(key)
         if need is None:
-            need = self.needs[(lane.caps, tenant)] = self._need(lane.caps, tenant)
+            need = self.needs[key] = self._need(*key)
         return need
 
     def _need(self, caps: frozenset[str], tenant: Id) -> Need:

@@ -81,6 +81,7 @@ class Quotas:
         self.classes: dict[Id, ClassCount] = {}
         self.tenants: dict[Id, Count] = {}
         self.users: dict[tuple[Id, Id], Count] = {}
+        self._user_runs: dict[tuple[Id, Id], int] = {}
         self.tools: dict[Id, Count] = {}
         self.running = 0
         self.promoted = 0
@@ -96,16 +97,19 @@ class Quotas:
         self._scale_floors(min(budget, self.capacity))
 
     def _count(self, snapshot: Snapshot) -> None:
+        users = self._user_runs
         for load in snapshot.loads:
             running = load.running
             self.running += running
             self.promoted += load.promoted
-            self.yielding += load.yielding
             count = self.of_class(load.work_class)
             count.run += running
-            count.yielding += load.yielding
+            if load.yielding:
+                self.yielding += load.yielding
+                count.yielding += load.yielding
             self.of_tenant(load.tenant).run += running
-            self.of_user(load.tenant, load.user).run += running
+            user = (load.tenant, load.user)
+            users[user] = users.get(user, 0) + running
             for tool in load.tools:
                 self.of_tool(tool).run += running
 
@@ -136,9 +140,10 @@ class Quotas:
 
     def of_user(self, tenant: Id, user: Id) -> Count:
         """The count of one user of one tenant over all classes of the pool."""
-        count = self.users.get((tenant, user))
+        key = (tenant, user)
+        count = self.users.get(key)
         if count is None:
-            count = self.users[(tenant, user)] = Count(user_cap(self.policy, tenant, user))
+            count = self.users[key] = Count(user_cap(self.policy, tenant, user), self._user_runs.get(key, 0))
         return count
 
     def of_tool(self, tool: Id) -> Count:

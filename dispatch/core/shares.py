@@ -19,9 +19,10 @@ from dispatch.core.types import MICRO, Id, Lane
 
 
 class Share:
-    """One node of the tree in this cycle: its account, weight and count. `lanes` of an unopened tenant wait there."""
+    """One node of the tree in this cycle: its account, weight and count. `lanes` wait there until its turn is near."""
 
     __slots__ = (
+        "above",
         "account",
         "count",
         "id",
@@ -38,8 +39,11 @@ class Share:
         "zero",
     )
 
-    def __init__(self, key: Id, account: Account, weight: int, count: Count, nominal: int = 0) -> None:
+    def __init__(
+        self, key: Id, account: Account, weight: int, count: Count, above: "Share | None", nominal: int = 0
+    ) -> None:
         self.id = key
+        self.above = above
         self.account = account
         self.zero = weight == 0
         self.weight = weight or MICRO
@@ -89,16 +93,19 @@ class Branch:
         while heap:
             old = heap[0]
             child = old[-1]
-            if not child.settle():
-                heappop(heap)
-                continue
             new = child.entry()
-            if new != old:
+            if new != old:  # cheap to see, before anything below is looked at
                 heapreplace(heap, new)
                 continue
-            self.best = child
-            self.level = child.level
-            return child
+            level = child.level
+            if not child.settle():
+                heappop(heap)
+            elif child.level != level:
+                heapreplace(heap, child.entry())
+            else:
+                self.best = child
+                self.level = level
+                return child
         return None
 
     def low(self) -> int | None:
@@ -139,24 +146,29 @@ class ClassBranch(Branch):
         return (self.level, 2 if share.zero else 1, 0, share.account.vt, share.oldest, share.id, self)
 
 
-class TenantBranch(Branch):
-    """A tenant of a class in a view. Below its nominal it goes first, smallest running/nominal; then as a class."""
+class Deferred(Branch):
+    """A node whose children are made by `fill` when its turn comes near."""
 
-    __slots__ = ("fill", "opened")
+    __slots__ = ("fill",)
 
-    def __init__(self, share: Share, fill: "Callable[[TenantBranch], None]") -> None:
+    def __init__(self, share: Share, fill: Callable[["Deferred"], None]) -> None:
         super().__init__(share, share.level)
-        self.fill = fill
-        self.opened = False
+        self.fill: Callable[[Deferred], None] | None = fill
 
     def settle(self) -> bool:
         count = self.share.count
         if count.run >= count.cap:
             return False
-        if not self.opened:
-            self.opened = True
-            self.fill(self)
+        if self.fill is not None:
+            fill, self.fill = self.fill, None
+            fill(self)
         return self.top() is not None
+
+
+class TenantBranch(Deferred):
+    """A tenant of a class in a view. Below its nominal it goes first, smallest running/nominal; then as a class."""
+
+    __slots__ = ()
 
     def rank(self) -> tuple[int, int]:
         """0 and the part of its nominal that runs, 1 with a weight, 2 without."""
@@ -172,14 +184,10 @@ class TenantBranch(Branch):
         return (self.level, 2 if share.zero else 1, 0, share.account.vt, share.oldest, share.id, self)
 
 
-class UserBranch(Branch):
+class UserBranch(Deferred):
     """A user of a tenant in a view. Order: best level, weight before no weight, virtual time, oldest head, id."""
 
     __slots__ = ()
-
-    def settle(self) -> bool:
-        count = self.share.count
-        return count.run < count.cap and self.top() is not None
 
     def entry(self) -> tuple[Any, ...]:
         share = self.share

@@ -12,14 +12,14 @@ from heapq import heapify, heappop, heapreplace
 from dispatch.core.cycle import Choice, Cycle
 from dispatch.core.forest import Forest
 from dispatch.core.lanes import Leaf
-from dispatch.core.matching import Place
+from dispatch.core.matching import Group, Need, Place
 from dispatch.core.memory import Memory
 from dispatch.core.preempt import yields
 from dispatch.core.quota import NO_CLASS
 from dispatch.core.shares import Branch, Share, TenantBranch, credit
 from dispatch.core.types import MICRO, Head, Id, Plan, Snapshot
 
-MAX_VIEWS = 64  # distinct (slot group, need) pairs that open a scarce-slot window in one cycle
+MAX_VIEWS = 64  # sets of lanes looked at through a scarce-slot window in one cycle
 
 
 def plan(snapshot: Snapshot, memory: Memory) -> Plan:
@@ -42,7 +42,9 @@ class FairOrder:
         self.forest = Forest(self.snapshot, self.memory, self.quotas, cycle.fleet)
         self.floors = [s for c, s in sorted(self.forest.classes.items()) if self.quotas.classes[c].emin > 0]
         self.overdue = Overdue(self.forest) if self.snapshot.policy.promotion_slots > 0 else None
-        self.windows: dict[tuple[int, int], Branch | None] = {}
+        self.fleet = cycle.fleet
+        self.rivals: dict[tuple[int, int], list[Need]] = {}
+        self.views: dict[tuple[frozenset[frozenset[str]], Id], Branch | None] = {}
         self.capsets = {lane.caps for lane in self.snapshot.lanes}
         self.cmax = self.memory.scalars.cmax
 
@@ -82,27 +84,33 @@ class FairOrder:
         return choice.leaf.path[1].deficit(), _runner_up(self.forest.root, choice.leaf)
 
     def swap(self, choice: Choice, place: Place) -> Choice:
-        """The scarce-slot window."""
+        """The scarce-slot window: another lane has no less scarce place than this one, and is nearly in turn."""
         leaf, group = choice.leaf, place.group
         if group.caps == leaf.need.caps:
             return choice
-        key = (id(group), id(leaf.need))
-        if key not in self.windows:
-            self.windows[key] = self._window(leaf, place) if len(self.windows) < MAX_VIEWS else None
-        view = self.windows[key]
-        other = None if view is None else self._needier(view, leaf.level)
+        wanted = self._wanted(leaf, group)
+        other = self._needier(self._view(wanted, group.tenant), leaf.level, group) if wanted else None
         return choice if other is None else Choice(other, "W", 3)
 
-    def _window(self, leaf: Leaf, place: Place) -> Branch | None:
-        """The lanes that fit this slot and need something there that `leaf` does not."""
-        group = place.group
-        wanted = frozenset(caps for caps in self.capsets if caps <= group.caps and not caps <= leaf.need.caps)
-        return self.forest.view(wanted, group.tenant) if wanted else None
+    def _wanted(self, leaf: Leaf, group: Group) -> frozenset[frozenset[str]]:
+        """Capability sets beyond the leaf's own whose best place is in this group now."""
+        key = (id(group), id(leaf.need))
+        needs = self.rivals.get(key)
+        if needs is None:
+            known = (self.fleet.need_of(caps, group.tenant) for caps in self.capsets)
+            needs = self.rivals[key] = [n for n in known if n.caps <= group.caps and not n.caps <= leaf.need.caps]
+        return frozenset(need.caps for need in needs if not need.blocked and _best_group(need) is group)
 
-    def _needier(self, view: Branch, level: int) -> Leaf | None:
+    def _view(self, wanted: frozenset[frozenset[str]], tenant: Id) -> Branch | None:
+        key = (wanted, tenant)
+        if key not in self.views:
+            self.views[key] = self.forest.view(wanted, tenant) if len(self.views) < MAX_VIEWS else None
+        return self.views[key]
+
+    def _needier(self, view: Branch | None, level: int, group: Group) -> Leaf | None:
         """The least-served lane of a view that is at most one task ahead of its turn on every level."""
         best, least = None, None
-        for entry in list(view.heap):
+        for entry in list(view.heap) if view else ():
             branch = entry[-1]
             if not branch.settle() or branch.level > level:
                 continue
@@ -110,7 +118,7 @@ class FairOrder:
             user = tenant.best
             leaf = user.best
             steps = ((self.forest.root, branch), (branch.share.main, tenant), (tenant.share.main, user))
-            if all(self._in_window(parent, child) for parent, child in steps):
+            if _best_group(leaf.need) is group and all(self._in_window(parent, child) for parent, child in steps):
                 key = tuple(b.entry()[:-1] for b in (branch, tenant, user, leaf))
                 if least is None or key < least:
                     best, least = leaf, key
@@ -141,9 +149,10 @@ class Overdue:
             above = forest.classes.get(class_id)
             for tenant in above.kids.values() if above else ():
                 if tenant.oldest + self.waits[class_id] <= self.now:
-                    for leaf in forest.open(tenant, class_id):
-                        path = forest.memory.lane_path(class_id, tenant.id, leaf.lane.caps)
-                        self.lanes.setdefault(path, []).append(leaf)
+                    for user in forest.users(tenant):
+                        for leaf in forest.leaves(user):
+                            path = forest.memory.lane_path(class_id, tenant.id, leaf.lane.caps)
+                            self.lanes.setdefault(path, []).append(leaf)
         self.heap = [entry for path in self.lanes if (entry := self._entry(path)) is not None]
         heapify(self.heap)
 
@@ -171,6 +180,11 @@ class Overdue:
             else:
                 return min(leaves, key=lambda leaf: (leaf.oldest, leaf.id))
         return None
+
+
+def _best_group(need: Need) -> Group | None:
+    place = need.best()
+    return None if place is None else place.group
 
 
 def _descend(branch: Branch) -> Leaf:
