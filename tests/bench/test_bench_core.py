@@ -1,4 +1,4 @@
-"""Planning (processor) time per assignment: free slots × active lanes, 200,000 tasks in flight. Prints medians; asserts no time.
+"""Processor time of planning per assignment: free slots × active lanes, 200,000 in flight. Asserts no time.
 
 `whole` is a cycle divided by its assignments: it includes reading every lane and load once. `pick` is the slope between
 half and all of the free slots: what one more assignment costs.
