@@ -20,6 +20,7 @@ from dispatch.core.memory import Account, Memory
 from dispatch.core.quota import NO_CLASS, NO_TENANT, NO_USER, Quotas
 from dispatch.core.types import MICRO, Assignment, Ended, Head, Id, Pick, Plan, Running, Snapshot
 
+DRIFT_PART = 8  # stored worker deficits may be off by this part of the largest measured task
 MAX_PICKS = 200  # decisions recorded per cycle
 OVERRUN_PART = 16  # an overrun is charged in steps of a sixteenth of the charge
 
@@ -75,7 +76,7 @@ class Cycle:
         self.memory = memory
         self.overruns = settle(snapshot, memory)
         self.quotas = Quotas(snapshot)
-        self.fleet = Fleet(snapshot.slots, self.snapshot.lanes)
+        self.fleet = Fleet(snapshot.slots, self.snapshot.lanes, memory.deficits)
         self.placed: list[Placed] = []
         self.picks: list[Pick] = []
         self._prices: dict[tuple[Id, Id, str], tuple[Learned | None, int]] = {}
@@ -163,13 +164,25 @@ class Cycle:
             ),
             yields=yields,
             overruns=self.overruns,
-            deficits=shared_deficits(
-                self.fleet.groups,
-                [(p.leaf.need, p.place, p.cost) for p in self.placed],
-                self.memory.scalars.cmax,
-            ),
+            deficits=self._deficits(),
             picks=tuple(self.picks),
         )
+
+    def _deficits(self) -> dict[Id, int]:
+        """Deficits to store: those of the chosen workers, and others that moved a good part of a task since stored.
+
+        Every competitor's deficit changes with every assignment; the memory has them all exactly. A new leader starts
+        from the stored ones, less than 1/DRIFT_PART of the largest task off.
+        """
+        memory, cmax = self.memory, self.memory.scalars.cmax
+        new = shared_deficits(self.fleet.groups, [(p.leaf.need, p.place, p.cost) for p in self.placed], cmax)
+        stored = {slot.worker: slot.deficit for slot in self.snapshot.slots}
+        memory.deficits = {
+            worker: new.get(worker, memory.deficits.get(worker, deficit)) for worker, deficit in stored.items()
+        }
+        chosen = {p.place.slot.worker for p in self.placed}
+        drift = cmax // DRIFT_PART
+        return {w: d for w, d in new.items() if w in chosen or abs(d - stored[w]) > drift}
 
 
 # Settling

@@ -7,7 +7,7 @@ deficit less its load per weight wins, ties by id. Scores only get worse inside 
 lazily. When no fitting slot is free, an augmenting path moves this cycle's own assignments (maximum matching).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
@@ -22,10 +22,11 @@ Score = tuple[int, Any]
 class Place:
     """One session with free slots in this cycle."""
 
-    __slots__ = ("free", "group", "id", "load", "slot")
+    __slots__ = ("deficit", "free", "group", "id", "load", "slot")
 
-    def __init__(self, slot: Slot) -> None:
+    def __init__(self, slot: Slot, deficit: int) -> None:
         self.slot = slot
+        self.deficit = deficit
         self.id = slot.id
         self.free = slot.free
         self.load = slot.load
@@ -33,8 +34,7 @@ class Place:
 
     def score(self) -> Score:
         """Smaller is better: load per weight less the deficit, then the id."""
-        slot = self.slot
-        return (self.load * MICRO // slot.weight - slot.deficit, self.id)
+        return (self.load * MICRO // self.slot.weight - self.deficit, self.id)
 
 
 class Group:
@@ -109,7 +109,7 @@ class Need:
 class Fleet:
     """The sessions with a free slot; those without count only as supply of their capabilities."""
 
-    def __init__(self, slots: Sequence[Slot], lanes: Sequence[Lane]) -> None:
+    def __init__(self, slots: Sequence[Slot], lanes: Sequence[Lane], deficits: Mapping[Id, int]) -> None:
         queued: dict[frozenset[str], int] = {}
         for lane in lanes:
             queued[lane.caps] = queued.get(lane.caps, 0) + lane.queued
@@ -129,7 +129,7 @@ class Fleet:
             for cap in offers:
                 self.offered[cap] = self.offered.get(cap, 0) + slot.slots
             if slot.free > 0:
-                made.setdefault((offers, slot.tenant), []).append(Place(slot))
+                made.setdefault((offers, slot.tenant), []).append(Place(slot, deficits.get(slot.worker, slot.deficit)))
         keyed = ((_group_key(caps, tenant), caps, tenant, places) for (caps, tenant), places in made.items())
         self.groups = [Group(*parts) for parts in sorted(keyed, key=lambda parts: parts[0])]
         self.needs: dict[tuple[frozenset[str], Id], Need] = {}
@@ -267,11 +267,11 @@ def _whole_deficits(
             change = fine.get(place.id, 0)
             if gained and place.id not in frozen:
                 change += gained * slot.weight
-            old.setdefault(slot.worker, slot.deficit)
+            old.setdefault(slot.worker, place.deficit)
             if change:
                 whole = change >> SHARE_BITS
                 rest += change - (whole << SHARE_BITS)
-                new[slot.worker] = new.get(slot.worker, slot.deficit) + whole
+                new[slot.worker] = new.get(slot.worker, place.deficit) + whole
     if rest and payer is not None:
         new[payer] = new.get(payer, old[payer]) + ((rest + (1 << SHARE_BITS - 1)) >> SHARE_BITS)
     if clamp:

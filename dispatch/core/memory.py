@@ -10,7 +10,9 @@ One `Memory` per pool, kept in process by the dispatcher and stored with every c
 Rows: `nodes` maps a path to {"vt", "a", "v", "z"} ("root", "c5", "c5/t7", "c5/t7/u9": virtual time, active flag, clock
 of the children, clock of the zero-weight children) or to {"t"} ("l5/7/<capset digest>": last dispatch of a starvation
 lane); `learned` maps (class, tenant, type) to {"n", "mean", "top", "hint", "hinted"}; `scalars` is one small mapping.
-In changes() a row of None means: delete it. Paths of ids with up to 19 digits stay below 64 characters.
+In changes() a row of None means: delete it. Paths of ids with up to 19 digits stay below 64 characters. `deficits`
+(worker → exact deficit) is kept in process only: the plan names those to store with their workers (Plan.deficits), and
+a worker without an entry has what the snapshot says.
 """
 
 from collections.abc import Iterable, Mapping
@@ -76,8 +78,10 @@ class Memory:
         self.lanes: dict[str, int] = {}
         self.learned: dict[LearnedKey, Learned] = {}
         self.types: dict[tuple[Id, Id], int] = {}
+        self.deficits: dict[Id, int] = {}
         self.scalars = Scalars()
         self._stamp = 1
+        self._deficits = self.deficits
         self._nodes: dict[str, tuple[Account, tuple[int, bool, int, int] | None]] = {}
         self._lanes: dict[str, int | None] = {}
         self._learned: dict[LearnedKey, tuple[int, int, int, int, int] | None] = {}
@@ -182,6 +186,7 @@ class Memory:
         self._nodes.clear()
         self._lanes.clear()
         self._learned.clear()
+        self._deficits = self.deficits
         self._scalars = _copy(self.scalars)
 
     def rollback(self) -> None:
@@ -207,6 +212,7 @@ class Memory:
                 self.types[key[:2]] -= 1
             else:
                 self.learned[key] = Learned(*state)
+        self.deficits = self._deficits
         self.scalars = _copy(self._scalars)
         self.commit()
 

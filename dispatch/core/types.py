@@ -209,5 +209,5 @@ class Plan:
     assignments: tuple[Assignment, ...] = ()
     yields: tuple[Id, ...] = ()
     overruns: Mapping[Id, int] = field(default_factory=dict)  # task → its new charge
-    deficits: Mapping[Id, int] = field(default_factory=dict)  # worker → new deficit, changed ones only
+    deficits: Mapping[Id, int] = field(default_factory=dict)  # worker → new deficit, those worth storing
     picks: tuple[Pick, ...] = ()  # the first ones of the cycle only

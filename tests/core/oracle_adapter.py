@@ -27,7 +27,7 @@ def plan_with(planner: Planner, snapshot: Doc, memory: Doc) -> Doc:
     for a in plan.assignments:
         tasks[a.task] = {"charged": a.charged, "hint": micro(heads[a.task][1]["est"]), "promoted": a.tier == "P"}
         tasks[a.task]["at"] = micro(snapshot["now"])
-    deficits = {**memory.get("deficits", {}), **plan.deficits}
+    deficits = {**memory.get("deficits", {}), **core.deficits}
     return {
         "assign": [[a.task, a.session] for a in plan.assignments],
         "yield": list(plan.yields),

@@ -4,7 +4,6 @@ from collections import Counter
 
 from dispatch.core.memory import Memory
 from dispatch.core.policies import registry
-from dispatch.core.refund import refund
 from dispatch.core.types import ClassPolicy, Policy, TenantPolicy
 from tests.core.worlds import S, lane, plan, slots, world
 
@@ -67,20 +66,8 @@ def test_changes_hold_exactly_the_rows_that_differ():
 def test_a_reloaded_memory_plans_the_same():
     memory = Memory()
     plan(three_classes(37), memory)
+    memory.deficits = {}  # a new leader has those that are stored with the workers
     rows = memory.dump()
     again = Memory.load(rows.nodes, rows.learned, rows.scalars)
     assert plan(three_classes(41), again) == plan(three_classes(41), memory)
     assert again.dump() == memory.dump()
-
-
-def test_a_task_that_was_taken_is_not_charged():
-    memory, without = Memory(), Memory()
-    whole = world(slots=slots(4), lanes=(lane(4, id=1),))
-    outcome = registry["fair"](whole, memory)
-    left = refund(whole, memory, outcome, {1003})
-    less = world(slots=slots(3), lanes=(lane(3, id=1),))
-    registry["fair"](less, without)
-    assert [a.task for a in left.assignments] == [1000, 1001, 1002]
-    assert {path: row["vt"] for path, row in memory.dump().nodes.items() if "/" in path} == {
-        path: row["vt"] for path, row in without.dump().nodes.items() if "/" in path
-    }

@@ -162,7 +162,8 @@ def workers_chosen(weights: dict[int, int], rounds: int, batch: int = 1) -> Coun
             Slot(id=w, worker=w, slots=batch, free=batch, weight=n * S, deficit=deficits[w]) for w, n in weights.items()
         )
         outcome = plan(world(slots=fleet, lanes=(lane(batch, id=1),)), memory)
-        deficits.update(outcome.deficits)
+        deficits.update(memory.deficits)
+        assert all(memory.deficits[worker] == deficit for worker, deficit in outcome.deficits.items())
         chosen.update(a.worker for a in outcome.assignments)
         assert sum(deficits.values()) == 0
     return chosen
@@ -175,6 +176,15 @@ def test_equal_weights_are_round_robin():
 @pytest.mark.parametrize(("rounds", "batch"), [(70, 1), (1, 70)])
 def test_worker_weights_divide_the_work(rounds, batch):
     assert workers_chosen({1: 5, 2: 1, 3: 1}, rounds, batch) == {1: 50, 2: 10, 3: 10}
+
+
+def test_few_deficits_are_stored_in_a_large_idle_fleet():
+    """All competitors gain a little with each start; only the chosen one and those that gained much are written."""
+    memory = Memory()
+    memory.scalars.cmax = 10 * S
+    outcome = plan(world(slots=slots(1000), lanes=(lane(3, id=1),)), memory)
+    assert set(outcome.deficits) == {a.worker for a in outcome.assignments}
+    assert len(memory.deficits) == 1000
 
 
 def test_a_busy_worker_is_avoided():
