@@ -89,6 +89,7 @@ class Head:
     est: int | None = None
     type: str = ""
     avoid: Id = None  # the worker that failed it last: another one is preferred, never waited for
+    again: bool = False  # its first agent was lost or stalled: it takes up again the turn it was given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

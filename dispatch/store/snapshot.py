@@ -91,8 +91,9 @@ def more_heads(view: Snapshot, lane_ids: Iterable[int], heads: int) -> Snapshot:
     """The same snapshot with up to `heads` heads of these lanes."""
     found: dict[int, list[Head]] = {}
     params = {"lane_ids": sorted(lane_ids), "heads": heads}
-    for lane, id_, enqueued_at, est, type_, avoid in db.tuples("snapshot_more_heads", params):
-        found.setdefault(lane, []).append(Head(id=id_, enqueued_at=enqueued_at, est=est, type=type_, avoid=avoid))
+    for lane, id_, enqueued_at, est, type_, avoid, again in db.tuples("snapshot_more_heads", params):
+        head = Head(id=id_, enqueued_at=enqueued_at, est=est, type=type_, avoid=avoid, again=again)
+        found.setdefault(lane, []).append(head)
     lanes = tuple(replace(lane, heads=tuple(found[lane.id])) if lane.id in found else lane for lane in view.lanes)
     return replace(view, lanes=lanes)
 
@@ -237,8 +238,11 @@ def _loads(pool_id: int) -> tuple[Load, ...]:
 
 def _active(pool_id: int, heads: int, aged: bool) -> tuple[Lane, ...]:
     found: dict[int, list[Head]] = {}
-    for lane, id_, enqueued_at, est, type_, avoid in db.tuples("snapshot_heads", {"pool_id": pool_id, "heads": heads}):
-        found.setdefault(lane, []).append(Head(id=id_, enqueued_at=enqueued_at, est=est, type=type_, avoid=avoid))
+    for lane, id_, enqueued_at, est, type_, avoid, again in db.tuples(
+        "snapshot_heads", {"pool_id": pool_id, "heads": heads}
+    ):
+        head = Head(id=id_, enqueued_at=enqueued_at, est=est, type=type_, avoid=avoid, again=again)
+        found.setdefault(lane, []).append(head)
     ids = list(found)
     keys = lane_keys(ids)
     depths = dict(db.tuples("snapshot_depths", {"lane_ids": ids})) if ids else {}

@@ -61,8 +61,7 @@ def test_two_hundred_tasks_a_crash_and_a_poison(product: Product, tmp_path: Path
         invariants.remember()
 
         first = product.wait_for(lambda: [event for event in agents.events() if event.task == held])[0]
-        # What the lost attempt occupied is charged to its tenant: only beside idle agents is it next at once.
-        product.wait_for(lambda: ledger.states().get("succeeded", 0) >= 190, 40)
+        product.wait_for(lambda: ledger.states().get("succeeded", 0) >= 10, 40)  # all others still wait
         agents.kill(first.agent)
         killed = time.monotonic()
 

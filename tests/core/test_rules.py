@@ -33,6 +33,37 @@ def test_a_class_below_its_floor_goes_first_and_by_the_part_that_runs():
     assert outcome.assignments[4].tier == "W"
 
 
+def test_a_lost_task_takes_up_its_turn_again_though_its_owner_was_charged():
+    """The lost attempt's time stays charged: by virtual time alone the task would wait until all others caught up."""
+    policy = Policy(classes={1: ClassPolicy(weight=6 * S), 2: ClassPolicy(min=1)}, promotion_slots=1)
+    lost = Ended(work_class=1, tenant=1, user=1, charged=S, actual=600 * S, completed=False)
+    lanes = (lane(3, id=1, tenant=1), lane(9, id=2, tenant=2), lane(9, id=3, work_class=2))
+    again = replace(lanes[0], heads=(replace(lanes[0].heads[0], again=True), *lanes[0].heads[1:]))
+    without = plan(world(policy=policy, slots=slots(4), lanes=lanes, ended=(lost,)))
+    outcome = plan(world(policy=policy, slots=slots(4), lanes=(again, *lanes[1:]), ended=(lost,)))
+    assert 1 not in lanes_of(without)
+    first = outcome.assignments[0]
+    assert (first.lane, first.tier) == (1, "R")
+    assert lanes_of(outcome).count(1) == 1  # the tasks behind it wait for their turn
+
+
+@pytest.mark.parametrize("limit", [{"max": 0}, {"paused": True}])
+def test_a_lost_task_breaks_no_limit_and_blocks_nobody(limit):
+    policy = Policy(tenants={1: TenantPolicy(**limit)})
+    again = lane(1, id=1, tenant=1)
+    again = replace(again, heads=(replace(again.heads[0], again=True),))
+    outcome = plan(world(policy=policy, slots=slots(2), lanes=(again, lane(9, id=2, tenant=2))))
+    assert lanes_of(outcome) == [2, 2]
+
+
+def test_lost_tasks_start_again_oldest_first():
+    first, second = (
+        replace(base, heads=(replace(base.heads[0], again=True, enqueued_at=NOW - age * S),))
+        for base, age in ((lane(1, id=1, tenant=1), 50), (lane(1, id=2, tenant=2), 90))
+    )
+    assert lanes_of(plan(world(slots=slots(2), lanes=(first, second)))) == [2, 1]
+
+
 def test_floors_are_scaled_to_the_slots_that_live():
     policy = Policy(classes={1: ClassPolicy(min=60), 2: ClassPolicy(min=30), 3: ClassPolicy(weight=1000 * S)})
     lanes = tuple(lane(20, id=c, work_class=c) for c in (1, 2, 3))

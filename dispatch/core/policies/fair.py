@@ -1,6 +1,7 @@
 """The fair policy: hierarchical virtual-time deficit round robin (docs/scheduling.md).
 
 Tiers, strongest first, under the same hard limits:
+R  tasks whose first agent was lost or stalled take up again the turn that their owner has been charged for;
 P  lanes that waited longer than their class's max_wait, earliest deadline first, at most `promotion_slots` running;
 G  classes below their effective minimum, smallest running/minimum first;
 W  best (aged) level, then smallest virtual time of class, tenant (those below their nominal first) and user, then age.
@@ -41,6 +42,7 @@ class FairOrder:
         self.memory = cycle.memory
         self.forest = Forest(self.snapshot, self.memory, self.quotas, cycle.fleet)
         self.floors = [s for c, s in sorted(self.forest.classes.items()) if self.quotas.classes[c].emin > 0]
+        self.returned = returned(self.forest)
         self.overdue = Overdue(self.forest) if self.snapshot.policy.promotion_slots > 0 else None
         self.fleet = cycle.fleet
         self.rivals: dict[tuple[int, int], list[Need]] = {}
@@ -49,7 +51,10 @@ class FairOrder:
         self.cmax = self.memory.scalars.cmax
 
     def next(self) -> Choice | None:
-        """The next lane: promotion, then guarantee, then weights."""
+        """The next lane: what was lost, then promotion, then guarantee, then weights."""
+        lost = self._lost()
+        if lost is not None:
+            return Choice(lost, "R", 3)
         if self.overdue is not None and self.quotas.promoted < self.snapshot.policy.promotion_slots:
             leaf = self.overdue.next()
             if leaf is not None:
@@ -59,6 +64,14 @@ class FairOrder:
             return Choice(_descend(share.main), "G", 1)
         root = self.forest.root
         return Choice(_descend(root), "W", 0) if root.settle() else None
+
+    def _lost(self) -> Leaf | None:
+        while self.returned:
+            leaf = self.returned[-1]
+            if leaf.startable(self.quotas) and leaf.head().again:
+                return leaf
+            self.returned.pop()
+        return None
 
     def _below_floor(self) -> Share | None:
         best, least = None, None
@@ -135,6 +148,16 @@ class FairOrder:
     def close(self) -> None:
         """Store what stays queued."""
         self.forest.close()
+
+
+def returned(forest: Forest) -> list[Leaf]:
+    """Lanes whose next task lost its first agent, the oldest last; no other lane is opened for them."""
+    lanes = {lane.id: lane for lane in forest.snapshot.lanes if lane.heads[0].again}
+    leaves: list[Leaf] = []
+    for class_id, tenant in sorted({(lane.work_class, lane.tenant) for lane in lanes.values()}):
+        for user in forest.users(forest.classes[class_id].kids[tenant]):
+            leaves += [leaf for leaf in forest.leaves(user) if leaf.id in lanes]
+    return sorted(leaves, key=lambda leaf: (leaf.head().enqueued_at, leaf.id), reverse=True)
 
 
 class Overdue:

@@ -63,22 +63,22 @@ WITH RECURSIVE active AS (
     SELECT (SELECT t.lane_id FROM task t WHERE t.state = 1 AND t.lane_id > a.lane_id ORDER BY t.lane_id LIMIT 1)
       FROM active a WHERE a.lane_id IS NOT NULL
 )
-SELECT a.lane_id, h.id, h.enqueued_at, h.cost_hint, h.type, h.last_worker_id
+SELECT a.lane_id, h.id, h.enqueued_at, h.cost_hint, h.type, h.last_worker_id, h.again
   FROM active a JOIN lane n ON n.id = a.lane_id AND n.pool_id = %(pool_id)s
  CROSS JOIN LATERAL (
     SELECT t.id, (extract(epoch FROM t.enqueued_at) * 1000000)::bigint AS enqueued_at, t.cost_hint, t.type,
-           t.last_worker_id
+           t.last_worker_id, t.losses = 1 AND t.last_outcome IN (2, 3) AS again
       FROM task t WHERE t.lane_id = a.lane_id AND t.state = 1
      ORDER BY t.priority DESC, t.enqueued_at, t.id LIMIT %(heads)s
  ) h
 
 -- name: snapshot_more_heads
 -- More heads of lanes whose first ones were not enough.
-SELECT n.lane_id, h.id, h.enqueued_at, h.cost_hint, h.type, h.last_worker_id
+SELECT n.lane_id, h.id, h.enqueued_at, h.cost_hint, h.type, h.last_worker_id, h.again
   FROM unnest(%(lane_ids)s::bigint[]) n(lane_id)
  CROSS JOIN LATERAL (
     SELECT t.id, (extract(epoch FROM t.enqueued_at) * 1000000)::bigint AS enqueued_at, t.cost_hint, t.type,
-           t.last_worker_id
+           t.last_worker_id, t.losses = 1 AND t.last_outcome IN (2, 3) AS again
       FROM task t WHERE t.lane_id = n.lane_id AND t.state = 1
      ORDER BY t.priority DESC, t.enqueued_at, t.id LIMIT %(heads)s
  ) h
