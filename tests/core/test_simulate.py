@@ -39,7 +39,14 @@ def test_a_policy_that_fails_its_expectations_fails_the_command():
 def test_what_is_no_scenario_is_said_to_be_none(tmp_path, text):
     path = tmp_path / "bad.json"
     path.write_text(text)
-    with pytest.raises(CommandError, match="not a scenario"):
+    with pytest.raises(CommandError, match=r"is not (a scenario|JSON)"):
+        run(str(path))
+
+
+def test_a_workload_that_cannot_run_is_said_to_be_wrong(tmp_path):
+    path = tmp_path / "bad.json"
+    path.write_text('{"name": "x", "workers": [], "horizon": 1, "workload": [{"kind": "never"}]}')
+    with pytest.raises(CommandError, match="case x cannot run"):
         run(str(path))
 
 

@@ -7,7 +7,7 @@ from math import log
 from typing import Any
 
 from dispatch.core.sim.scenario import micro
-from dispatch.core.types import MICRO, Head, Id
+from dispatch.core.types import MICRO, Head, Id, Lane
 
 LaneKey = tuple[str, str, str, frozenset[str], tuple[str, ...]]
 
@@ -112,16 +112,19 @@ class Queue:
         self.ready: list[tuple[int, int, Task]] = []
         self.unmade: list[tuple[int, int, int, Item]] = []  # enqueued_at, next id, how many, whose
         self.length = 0
+        self._seen: tuple[int, Lane] | None = None  # until the queue changes
 
     def arrive(self, item: Item, now: int, first: int, n: int) -> None:
         """`n` new tasks with ids from `first` on."""
         self.unmade.append((now, first, n, item))
         self.length += n
+        self._seen = None
 
     def put_back(self, task: Task) -> None:
         """A task that returns keeps its place."""
         insort(self.ready, (task.enqueued_at, task.id, task))
         self.length += 1
+        self._seen = None
 
     def front(self, n: int) -> list[tuple[int, int, Task]]:
         """The first `n` tasks, made if need be."""
@@ -138,7 +141,25 @@ class Queue:
         """Remove a task that starts."""
         self.ready.remove((task.enqueued_at, task.id, task))
         self.length -= 1
+        self._seen = None
 
     def clear(self) -> None:
         """Drop everything that waits."""
-        self.ready, self.unmade, self.length = [], [], 0
+        self.ready, self.unmade, self.length, self._seen = [], [], 0, None
+
+    def lane(self, wanted: int) -> Lane:
+        """The lane as the dispatcher sees it, with up to `wanted` heads."""
+        if self._seen is None or self._seen[0] != wanted:
+            work_class, tenant, user, caps, tools = self.key
+            lane = Lane(
+                id=self.name,
+                work_class=work_class,
+                tenant=tenant,
+                user=user,
+                caps=caps,
+                tools=tools,
+                queued=self.length,
+                heads=tuple(task.head for _, _, task in self.front(wanted)),
+            )
+            self._seen = (wanted, lane)
+        return self._seen[1]

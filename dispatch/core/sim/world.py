@@ -11,7 +11,7 @@ from dispatch.core.quota import Quotas
 from dispatch.core.sim.arrivals import Agenda, Arrivals
 from dispatch.core.sim.report import Meter, Report
 from dispatch.core.sim.scenario import Scenario
-from dispatch.core.sim.workload import LaneKey, Queue, Task
+from dispatch.core.sim.workload import LaneKey, Task
 from dispatch.core.types import MICRO, Ended, Id, Lane, Load, Plan, Running, Slot, Snapshot
 
 MAX_LOG = 20
@@ -202,7 +202,7 @@ class World:
         self.meter.counts["plans"] += 1
         quotas = Quotas(snapshot)
         self._apply(plan, quotas)
-        self._audit(quotas)
+        self._audit(quotas, max(1, sum(slot.free for slot in snapshot.slots)))
 
     def snapshot(self) -> Snapshot:
         """What the dispatcher would read now."""
@@ -212,23 +212,10 @@ class World:
             now=self.now,
             policy=self.scenario.policy,
             slots=slots,
-            lanes=tuple(self._lane(queue, wanted) for queue in self.arrivals.queues.values() if queue.length),
+            lanes=tuple(queue.lane(wanted) for queue in self.arrivals.queues.values() if queue.length),
             loads=tuple(load for load in self.loads.values() if load.running),
             running=tuple(self._running(task) for task in self._listed()),
             ended=tuple(self.ended),
-        )
-
-    def _lane(self, queue: Queue, wanted: int) -> Lane:
-        work_class, tenant, user, caps, tools = queue.key
-        return Lane(
-            id=queue.name,
-            work_class=work_class,
-            tenant=tenant,
-            user=user,
-            caps=caps,
-            tools=tools,
-            queued=queue.length,
-            heads=tuple(task.head for _, _, task in queue.front(wanted)),
         )
 
     def _count(self, task: Task, n: int) -> None:
@@ -288,7 +275,7 @@ class World:
             if found is None or not self._fits(found, machine):
                 self._violation("invalid", f"{a.task} to {a.session}")
                 continue
-            lane = self._lane(queue, 1)
+            lane = queue.lane(1)
             if quotas.room <= 0 or not quotas.within_limits(lane):
                 self._violation("cap", a.lane)
             _count(quotas, lane)
@@ -312,10 +299,10 @@ class World:
         if len(self.meter.log) < MAX_LOG:
             self.meter.log.append(f"{self.now / MICRO:.3f} {kind}: {what}")
 
-    def _audit(self, quotas: Quotas) -> None:
+    def _audit(self, quotas: Quotas, wanted: int) -> None:
         """Look for idle slots beside startable work, and for classes below their minimum."""
         free = [m.slot.caps for m in self.machines.values() if m.alive and len(m.busy) < m.slot.slots]
-        waiting = [self._lane(queue, 1) for queue in self.arrivals.queues.values() if queue.length]
+        waiting = [queue.lane(wanted) for queue in self.arrivals.queues.values() if queue.length]
         startable = [lane for lane in waiting if quotas.within_limits(lane)]
         for lane in startable:
             room = quotas.room_for(quotas.of_class(lane.work_class))

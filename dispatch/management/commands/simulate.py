@@ -34,7 +34,7 @@ class Command(BaseCommand):
         failed = 0
         reports = {}
         for scenario in scenarios:
-            report = simulate(scenario, registry[options["policy"]])
+            report = _run(scenario, options["policy"])
             checks = check(scenario, report)
             failed += sum(not one.holds for one in checks)
             reports[scenario.name] = report
@@ -66,6 +66,15 @@ def _read(path: Path, case: str | None) -> list[Scenario]:
     if not chosen:
         raise CommandError(f"no case {case} in {path}" if case else f"no case with a workload in {path}")
     return chosen
+
+
+def _run(scenario: Scenario, policy: str) -> Report:
+    try:
+        return simulate(scenario, registry[policy])
+    except KeyError as error:
+        raise CommandError(f"case {scenario.name} cannot run: {error} is missing") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CommandError(f"case {scenario.name} cannot run: {error}") from error
 
 
 def _lines(scenario: Scenario, report: Report, checks: list[Check]) -> list[str]:
