@@ -33,3 +33,8 @@ def _migrated_rows(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("_django_db_helper")
         with connection.cursor() as cursor:
             cursor.execute(SEED)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests come last: Playwright leaves an event loop running in their thread, where asyncio.run refuses."""
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)

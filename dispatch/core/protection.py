@@ -1,8 +1,8 @@
 """When to stop trusting a worker or a task type: two pure rules over what ended lately.
 
 Quarantine: a session under which so many different tasks failed or stalled in a row, without a success between, while
-others succeed with the same types. Tasks of types that nobody succeeds with say nothing about the worker, and lost
-leases never count. Breaker: a task type that fails on many workers and hardly ever succeeds.
+others succeed with the same types. Tasks without a type, or of types that nobody succeeds with, say nothing about the
+worker, and lost leases never count. Breaker: a task type that fails on many workers and hardly ever succeeds.
 """
 
 from collections.abc import Collection, Mapping
@@ -37,7 +37,7 @@ class Record:
 
 def to_quarantine(streak: Streak, work_elsewhere: Collection[str], threshold: int) -> bool:
     """Whether the session's worker gets no more work; a threshold of 0 turns the rule off."""
-    damning = sum(count for kind, count in streak.tasks.items() if kind in work_elsewhere)
+    damning = sum(count for kind, count in streak.tasks.items() if kind and kind in work_elsewhere)
     return 0 < threshold <= damning
 
 

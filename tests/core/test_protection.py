@@ -14,6 +14,7 @@ from dispatch.core.protection import Record, Streak, to_quarantine, trips
         ({"a": 6, "b": 40}, {"a"}, 10, False),  # nobody succeeds with b
         ({"a": 10}, set(), 10, False),
         ({"a": 1000}, {"a"}, 0, False),
+        ({"": 40}, {""}, 10, False),  # no type: nothing says that others did the same
     ],
 )
 def test_only_tasks_that_others_can_do_speak_against_a_worker(

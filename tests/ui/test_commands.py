@@ -111,7 +111,7 @@ def test_a_dead_letter_is_requeued_once(task: Callable[..., int], browse: Browse
     assert "boom" in text or "max attempts" in text
     answer = client.post(f"/tasks/{number}/requeue", headers=HTMX)
     name, detail = event(answer)
-    assert (name, detail["text"]) == ("done", f"Task {number} requeued")
+    assert (name, detail["text"]) == ("done", f"Task {number:,} requeued")
     assert detail["link"] == {"href": f"/tasks/{number}", "word": "Follow"}
     assert Task.objects.get().state == State.QUEUED
     again = client.post(f"/tasks/{number}/requeue", headers=HTMX)
@@ -122,7 +122,7 @@ def test_a_dead_letter_is_requeued_once(task: Callable[..., int], browse: Browse
 def test_a_waiting_task_is_cancelled(task: Callable[..., int], browse: Browse) -> None:
     number = task()
     answer = browse().post(f"/tasks/{number}/cancel", headers=HTMX)
-    assert event(answer)[1]["text"] == f"Task {number} cancelled"
+    assert event(answer)[1]["text"] == f"Task {number:,} cancelled"
     assert Task.objects.get().state == State.CANCELLED
 
 
