@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dispatch.jobs.loops import DATABASE_ERRORS, RETRY_S, Pulse, Stop, reset_connection
-from dispatch.services import bulk_run, protection, reclaim, singleton, upkeep
+from dispatch.services import bulk_run, protection, reclaim, singleton, uncovered, upkeep
 
 TICK_S = 1.0
 BATCH = 1000
@@ -42,6 +42,7 @@ def steps() -> list[Step]:
         Step("bulk jobs", TICK_S, bulk_run.advance),
         Step("fold", TICK_S, upkeep.fold),
         Step("sample", TICK_S, upkeep.sample),
+        Step("watch for uncovered work", TICK_S, uncovered.watch),
         Step("quarantine", 5 * TICK_S, protection.quarantine),
         Step("breakers", 2 * TICK_S, protection.breakers),
         Step("drop dead demand", 5 * TICK_S, upkeep.drop_dead_demand),

@@ -11,7 +11,8 @@ import pytest
 from dispatch.core import policies
 from dispatch.core.explain import Asked, Blocker, explain
 from dispatch.errors import Invalid
-from dispatch.services import policy
+from dispatch.models import Alert
+from dispatch.services import policy, uncovered
 from dispatch.store import snapshot
 from tests import fleet
 from tests.acceptance.shop import Shop, Start
@@ -133,11 +134,16 @@ def test_h06_what_nobody_can_run_blocks_nobody_and_says_why(shop: Shop) -> None:
     shop.dispatch()
     (blocker,) = why(shop, odd)
     assert (blocker.code, blocker.value) == ("no_capable_worker", "quantum")
+    uncovered.watch()
+    alerts = Alert.objects.filter(rule="no_capable_worker", resolved_at=None)
+    assert [alert.text for alert in alerts] == ["No eligible worker: quantum. 1 queue waits."]
     for spelling in ("GPU", " gpu "):
         with pytest.raises(Invalid):
             shop.put(1, capabilities=(spelling,))
     shop.join("w5", ("code", "quantum"))
     assert odd in [start.task for start in shop.dispatch()]
+    assert uncovered.watch() == 0
+    assert not alerts.all().exists()
 
 
 def test_h09_a_limit_below_what_runs_is_no_negative_number(shop: Shop) -> None:
