@@ -151,6 +151,12 @@ class Alert(BaseModel):
     state: Literal["firing", "acknowledged", "resolved"]
     text: str
     evidence: Any
+    pool: Slug | None
+    work_class: Slug | None = Field(alias="class")
+    tenant: Slug | None
+    muted: Literal["silenced", "inhibited"] | None
+    silence_id: Id | None
+    inhibited_by: Id | None
     fired_at: Time
     seen_at: Time
     resolved_at: Time | None
@@ -164,6 +170,26 @@ class AlertPage(BaseModel):
     """A page of alerts."""
 
     items: list[Alert]
+    next_cursor: str | None
+
+
+class Silence(BaseModel):
+    """One silence."""
+
+    id: Id
+    matcher: dict[str, str]
+    state: Literal["pending", "active", "over"]
+    starts_at: Time
+    ends_at: Time
+    author: str
+    note: str
+    created_at: Time
+
+
+class SilencePage(BaseModel):
+    """A page of silences."""
+
+    items: list[Silence]
     next_cursor: str | None
 
 

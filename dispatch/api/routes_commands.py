@@ -8,9 +8,9 @@ from ninja import Query, Router
 from dispatch.api import answers_commands as answers
 from dispatch.api import schemas_commands as schemas
 from dispatch.api.app import caller, verb
-from dispatch.api.routes_tasks import known, page
+from dispatch.api.routes_tasks import known
 from dispatch.api.schemas_policy import given
-from dispatch.services import alerts, changes, explain, keys, worker_control
+from dispatch.services import changes, explain, keys, worker_control
 from dispatch.services import pause as pausing
 from dispatch.services import revoke as revoking
 
@@ -58,19 +58,6 @@ def why(request: HttpRequest, task_id: int) -> dict[str, Any]:
 def list_changes(request: HttpRequest, query: Query[schemas.ChangesQuery]) -> dict[str, Any]:
     """Ended tasks in the order of their ends, from a cursor on."""
     return changes.list_changes(caller(request), query.cursor, query.limit, query.tenant)
-
-
-@verb(router, "GET", "/alerts", "list_alerts", answer=answers.AlertPage)
-def list_alerts(request: HttpRequest, query: Query[schemas.AlertsQuery]) -> dict[str, Any]:
-    """Alerts, newest first."""
-    found = alerts.list_alerts(caller(request), query.state, query.rule, query.severity, query.limit, query.cursor)
-    return page(found)
-
-
-@verb(router, "POST", "/alerts/{int:alert_id}/ack", "ack_alert", answer=answers.Alert)
-def ack_alert(request: HttpRequest, alert_id: int, body: schemas.AckIn) -> dict[str, Any]:
-    """Say that an alert has been seen and what is done about it."""
-    return alerts.ack(caller(request), known(alert_id), body.note, body.until)
 
 
 @verb(router, "POST", "/keys/{int:key_id}/rotate", "rotate_key", answer=answers.RotatedKey, withheld="key")

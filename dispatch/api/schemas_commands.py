@@ -65,7 +65,7 @@ class ChangesQuery(ListQuery):
 
 
 class AlertsQuery(ListQuery):
-    """Which alerts; `state` is open or resolved."""
+    """Which alerts; `state` is open, firing, acknowledged or resolved."""
 
     state: Word | None = None
     rule: Word | None = None
@@ -77,6 +77,26 @@ class AckIn(Model):
 
     note: Reason
     until: Time | None = None
+
+
+class Matcher(Model):
+    """Which alerts: all words that are given have to fit; a rule or subject may end in `*`."""
+
+    rule: Word | None = None
+    subject: Word | None = None
+    severity: Word | None = None
+    pool: Word | None = None
+    work_class: Annotated[Word | None, Field(alias="class")] = None
+    tenant: Word | None = None
+
+
+class SilenceIn(Model):
+    """Which alerts keep quiet until when, and why; without `starts_at` from now on."""
+
+    matcher: Matcher
+    note: Reason
+    until: Time
+    starts_at: Time | None = None
 
 
 class RotateIn(Model):

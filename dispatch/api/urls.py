@@ -6,6 +6,7 @@ from django.urls import path, re_path
 from dispatch.api import (
     problems,
     routes_agents,
+    routes_alerts,
     routes_bulk,
     routes_commands,
     routes_operations,
@@ -24,7 +25,15 @@ api = Api(
     parser=StrictParser(),
     docs_url=None,
 )
-for routes in (routes_tasks, routes_agents, routes_policy, routes_operations, routes_commands, routes_bulk):
+for routes in (
+    routes_tasks,
+    routes_agents,
+    routes_policy,
+    routes_operations,
+    routes_commands,
+    routes_bulk,
+    routes_alerts,
+):
     api.add_router("", routes.router)
 
 

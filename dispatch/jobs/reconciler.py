@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dispatch.jobs.loops import DATABASE_ERRORS, RETRY_S, Pulse, Stop, reset_connection
-from dispatch.services import bulk_run, protection, reclaim, singleton, uncovered, upkeep
+from dispatch.services import alerts, bulk_run, protection, reclaim, silences, singleton, uncovered, upkeep
 
 TICK_S = 1.0
 BATCH = 1000
@@ -43,6 +43,8 @@ def steps() -> list[Step]:
         Step("fold", TICK_S, upkeep.fold),
         Step("sample", TICK_S, upkeep.sample),
         Step("watch for uncovered work", TICK_S, uncovered.watch),
+        Step("end stale alerts", 5 * TICK_S, alerts.end_stale),
+        Step("mute alerts", TICK_S, silences.mute),
         Step("quarantine", 5 * TICK_S, protection.quarantine),
         Step("breakers", 2 * TICK_S, protection.breakers),
         Step("drop dead demand", 5 * TICK_S, upkeep.drop_dead_demand),

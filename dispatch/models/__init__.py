@@ -1,9 +1,10 @@
 """Tables, constraints and indexes; no behaviour (services decide, store writes)."""
 
+from dispatch.models.alerts import Alert, Silence
 from dispatch.models.bulk import BulkItem, BulkJob
 from dispatch.models.fleet import Demand, PoolLeader, Process, Worker, WorkerSession
 from dispatch.models.ledger import Decision, LaneDelta, LaneDepth, LearnedCost, QueueSample, Settlement, ShareAccount
-from dispatch.models.operations import Alert, ApiKey, AuditEvent, IdempotencyKey
+from dispatch.models.operations import ApiKey, AuditEvent, IdempotencyKey
 from dispatch.models.people import Membership, User
 from dispatch.models.policy import Capability, CapSet, Pool, Tenant, TenantUser, Tool, WorkClass
 from dispatch.models.work import Attempt, JournalEntry, Lane, Lease, Task
@@ -33,6 +34,7 @@ __all__ = [
     "QueueSample",
     "Settlement",
     "ShareAccount",
+    "Silence",
     "Task",
     "Tenant",
     "TenantUser",

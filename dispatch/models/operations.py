@@ -1,4 +1,4 @@
-"""Operations: API keys, audit, alerts, idempotency records."""
+"""Operations: API keys, audit, idempotency records."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -48,34 +48,6 @@ class AuditEvent(models.Model):
         indexes = [
             models.Index("target_kind", "target", "id", name="audit_target"),
             models.Index("tenant_id", "id", name="audit_tenant"),
-        ]
-
-
-class Alert(models.Model):
-    """One finding of a detector from firing to resolved; deduplicated by (rule, subject) while it is open."""
-
-    rule = models.CharField(max_length=48)
-    subject = models.TextField()
-    severity = models.CharField(max_length=8)
-    state = models.CharField(max_length=12, default="firing", db_default="firing")
-    text = models.TextField()
-    evidence = models.JSONField(default=dict)
-    pool_id = models.BigIntegerField(null=True)
-    tenant_id = models.BigIntegerField(null=True)
-    fired_at = models.DateTimeField(db_default=Now())
-    seen_at = models.DateTimeField(db_default=Now())
-    resolved_at = models.DateTimeField(null=True)
-    acked_at = models.DateTimeField(null=True)
-    acked_by = models.TextField(default="", db_default="")
-    acked_until = models.DateTimeField(null=True)
-    note = models.TextField(default="", db_default="")
-
-    class Meta:
-        db_table = "alert"
-        constraints = [
-            models.UniqueConstraint(
-                fields=["rule", "subject"], condition=models.Q(resolved_at__isnull=True), name="alert_open"
-            )
         ]
 
 

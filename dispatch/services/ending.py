@@ -13,9 +13,11 @@ from typing import Any
 
 from dispatch import events
 from dispatch.core import retry
+from dispatch.core.alerting import Finding
 from dispatch.core.fingerprint import fingerprint
 from dispatch.core.states import COUNTED, FINAL, HANDBACKS, LOSSES, Outcome, State
 from dispatch.core.types import MICRO
+from dispatch.services import alerts
 from dispatch.store import db
 
 Facts = dict[str, Any]  # one row of the statement lock_ending
@@ -53,9 +55,7 @@ def end(leases: Sequence[Facts], ends: Sequence[End]) -> dict[int, State]:
     decided = [(facts, how, _decide(facts, how)) for facts, how in zip(leases, told, strict=True)]
     moved = {row[0] for row in db.tuples("end_leases", _columns(decided))}
     states = {facts["task_id"]: after.state for facts, _, after in decided if facts["task_id"] in moved}
-    for facts, _, after in decided:
-        if after.state is State.HELD:
-            _alert_held(facts)
+    alerts.raise_all([_held(facts) for facts, _, after in decided if after.state is State.HELD])
     _hint(leases, states)
     return states
 
@@ -131,17 +131,15 @@ def _fingerprint(how: End) -> str | None:
     return fingerprint({"type": how.outcome.word}) if how.outcome in COUNTED else None
 
 
-def _alert_held(facts: Facts) -> None:
-    db.execute(
-        "raise_alert",
-        {
-            "rule": "max_handbacks",
-            "subject": f"task:{facts['task_id']}",
-            "severity": "warning",
-            "text": f"Task {facts['task_id']} was handed back {facts['handbacks'] + 1} times and is held.",
-            "evidence": json.dumps({"task_id": facts["task_id"], "handbacks": facts["handbacks"] + 1}),
-            "pool_id": facts["pool_id"],
-        },
+def _held(facts: Facts) -> Finding:
+    return Finding(
+        rule="max_handbacks",
+        subject=f"task:{facts['task_id']}",
+        severity="warning",
+        text=f"Task {facts['task_id']} was handed back {facts['handbacks'] + 1} times and is held.",
+        evidence={"task_id": facts["task_id"], "handbacks": facts["handbacks"] + 1},
+        pool_id=facts["pool_id"],
+        tenant_id=facts["tenant_id"],
     )
 
 

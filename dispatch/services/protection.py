@@ -6,7 +6,6 @@ for EVENFLOW_BREAKER_HOLD_S; then they are tried again, and it opens again if th
 EVENFLOW_QUARANTINE_TASKS and EVENFLOW_BREAKER_FAILURES are the thresholds; 0 turns a rule off.
 """
 
-import json
 import logging
 from collections import defaultdict
 from typing import Any
@@ -15,7 +14,8 @@ from django.conf import settings
 
 from dispatch import events
 from dispatch.core import protection
-from dispatch.services import access, audit
+from dispatch.core.alerting import Finding
+from dispatch.services import access, alerts, audit
 from dispatch.services.worker_control import QUARANTINE
 from dispatch.store import db
 
@@ -59,8 +59,15 @@ def _quarantine(streak: protection.Streak) -> int:
         f"Worker {row['name']} is quarantined: {tasks} different tasks failed in a row while others succeed with them."
     )
     evidence = {"worker_id": streak.worker, "session_id": streak.session, "tasks": dict(streak.tasks)}
-    alert = {"rule": QUARANTINE, "subject": f"worker:{streak.worker}", "severity": "warning", "text": text}
-    db.execute("raise_alert", {**alert, "evidence": json.dumps(evidence), "pool_id": row["pool_id"]})
+    finding = Finding(
+        rule=QUARANTINE,
+        subject=f"worker:{streak.worker}",
+        severity="warning",
+        text=text,
+        evidence=evidence,
+        pool_id=row["pool_id"],
+    )
+    alerts.raise_all([finding])
     states = {"quarantined": False}, {"quarantined": True}
     audit.record(access.system(NAME), "quarantine_worker", "worker", row["name"], *states, text)
     db.hint(events.LIVE, "workers")
@@ -91,19 +98,16 @@ def _open(record: protection.Record) -> None:
     failed = f"{record.failures} of {ended} attempts failed on {record.workers} workers"
     text = f"Tasks of type {record.type} are held: {failed}."
     evidence = {"type": record.type, "failures": record.failures, "workers": record.workers, "ended": ended}
-    row = db.one(
-        "raise_tenant_alert",
-        {
-            "rule": BREAKER,
-            "subject": f"{record.pool}/{record.tenant}/{record.type}",
-            "severity": "critical",
-            "text": text,
-            "evidence": json.dumps(evidence),
-            "pool_id": record.pool,
-            "tenant_id": record.tenant,
-        },
+    finding = Finding(
+        rule=BREAKER,
+        subject=f"{record.pool}/{record.tenant}/{record.type}",
+        severity="critical",
+        text=text,
+        evidence=evidence,
+        pool_id=record.pool,
+        tenant_id=record.tenant,
     )
-    if row is not None:
+    if alerts.raise_all([finding]):
         logger.warning("%s", text, extra={"action": "breaker_opened"})
 
 
@@ -118,7 +122,7 @@ def _close(breaker: dict[str, Any]) -> int:
     """Let the tasks go; with the last of them the alert is resolved."""
     moved = db.execute("let_type_go", _of(breaker))
     if moved < BATCH:
-        db.execute("resolve_alert", {"rule": BREAKER, "subject": breaker["subject"]})
+        alerts.resolve(BREAKER, breaker["subject"])
     db.hint(events.POOL, [breaker["pool_id"]])
     db.hint(events.LIVE, "tasks")
     return moved

@@ -6,7 +6,6 @@ one is logged and left out for a minute, so one bad row never stops the sweep. O
 see core/lease.py.
 """
 
-import json
 import logging
 import time
 from collections.abc import Sequence
@@ -16,12 +15,14 @@ from typing import Any
 from django.db import InterfaceError, OperationalError
 
 from dispatch import events
+from dispatch.core.alerting import Finding
 from dispatch.core.lease import MAX_EXTENSIONS, Span, Verdict, judge_expired, judge_overdue
 from dispatch.core.states import Outcome
 from dispatch.core.types import MICRO
-from dispatch.services import ending
+from dispatch.services import alerts, ending
 from dispatch.store import db
 
+WEB_OUTAGE = "web_outage"
 SKIP_S = 60.0  # how long a row that cannot be reclaimed is left alone
 
 logger = logging.getLogger(__name__)
@@ -159,15 +160,18 @@ def _error(outcome: Outcome) -> dict[str, str] | None:
 
 
 def _alert_outage(ended: Sequence[dict[str, Any]]) -> None:
-    for pool in sorted({row["pool_id"] for row in ended if row["extensions"] >= MAX_EXTENSIONS}):
-        db.execute(
-            "raise_alert",
-            {
-                "rule": "web_outage",
-                "subject": f"pool:{pool}",
-                "severity": "critical",
-                "text": f"Leases were extended {MAX_EXTENSIONS} times because no web process was up; now they end.",
-                "evidence": json.dumps({"pool_id": pool}),
-                "pool_id": pool,
-            },
-        )
+    text = f"Leases were extended {MAX_EXTENSIONS} times because no web process was up; now they end."
+    out = sorted({row["pool_id"] for row in ended if row["extensions"] >= MAX_EXTENSIONS})
+    alerts.raise_all(
+        [
+            Finding(
+                rule=WEB_OUTAGE,
+                subject=f"pool:{pool}",
+                severity="critical",
+                text=text,
+                evidence={"pool_id": pool},
+                pool_id=pool,
+            )
+            for pool in out
+        ]
+    )

@@ -1,13 +1,14 @@
 """Upkeep: what the reconciler does beside reclaiming. Each function is one transaction and may fail on its own."""
 
-import json
-
 from dispatch import events
+from dispatch.core.alerting import Finding
+from dispatch.services import alerts
 from dispatch.store import db
 
 FOLD = 20_000  # appended changes of lane counts folded at once
 RECENT = 100_000  # newest tasks looked at for leases that are missing
 DEPTH = 10_000  # lanes deeper than this are not recounted
+INVARIANT = "invariant"
 KINDS = ("pool", "class", "tenant", "tool", "worker")
 
 
@@ -73,18 +74,14 @@ def check_invariants() -> dict[str, int]:
     ):
         with db.atomic():
             found[name] = int(db.tuples(name, params)[0][0])
-            subject = {"rule": "invariant", "subject": name}
-            if found[name]:
-                db.execute("raise_alert", {**subject, **_alert(name, found[name])})
-            else:
-                db.execute("resolve_alert", subject)
+    alerts.settle(INVARIANT, [_broken(name, count) for name, count in found.items() if count])
     return {name: count for name, count in found.items() if count}
 
 
-def _alert(name: str, count: int) -> dict[str, object]:
+def _broken(name: str, count: int) -> Finding:
     texts = {
         "broken_leases": f"{count} leases name a task that is not leased.",
         "orphan_tasks": f"{count} leased tasks have no lease.",
         "drifted_lanes": f"The counted depth of {count} lanes is not the number of their rows.",
     }
-    return {"severity": "critical", "text": texts[name], "evidence": json.dumps({"count": count}), "pool_id": None}
+    return Finding(rule=INVARIANT, subject=name, severity="critical", text=texts[name], evidence={"count": count})

@@ -10,7 +10,7 @@ from typing import Any
 from dispatch import events
 from dispatch.core import validate
 from dispatch.errors import Invalid, NotFound
-from dispatch.services import access, audit, workers
+from dispatch.services import access, alerts, audit, workers
 from dispatch.services.messages import Caller
 from dispatch.store import db
 
@@ -59,7 +59,7 @@ def patch_worker(caller: Caller, worker_id: int, changes: Mapping[str, Any], rea
         given = dict.fromkeys(CHECKS) | dict(changes)
         db.execute("change_worker", {"worker_id": worker_id, "author": caller.name, "reason": reason, **given})
         if changes.get("quarantined") is False:
-            db.execute("resolve_alert", {"rule": QUARANTINE, "subject": f"worker:{worker_id}"})
+            alerts.resolve(QUARANTINE, f"worker:{worker_id}")
         before = {name: row[name] for name in changes}
         audit.record(caller, "patch_worker", "worker", row["name"], before, dict(changes), reason)
         db.hint(events.POOL, [row["pool_id"]])

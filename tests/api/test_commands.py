@@ -145,6 +145,19 @@ def test_alerts_are_acknowledged(world: World) -> None:
     is_problem(world.door.post("/alerts/999999/ack", {"note": "x"}), 404, "not-found")
 
 
+def test_alerts_are_silenced(world: World) -> None:
+    alert = Alert.objects.create(rule="stalled", subject="w1", severity="warning", text="x", evidence={})
+    until = {"note": "deploy", "until": "2999-01-01T00:00:00Z"}
+    made = world.door.post("/silences", {**until, "matcher": {"rule": "stalled"}})
+    assert (made.status, made.data["state"]) == (201, "active"), made
+    assert world.door.get(f"/alerts/{alert.pk}").data["muted"] == "silenced"
+    assert [one["id"] for one in world.door.get("/silences").data["items"]] == [made.data["id"]]
+    assert world.door.call("DELETE", f"/silences/{made.data['id']}").status == 204
+    is_problem(world.door.call("DELETE", f"/silences/{made.data['id']}"), 409, "conflict")
+    for matcher in ({}, {"class": 3}, {"work_class": "x"}):
+        is_problem(world.door.post("/silences", {**until, "matcher": matcher}), 422, "validation", matcher)
+
+
 def test_a_key_is_rotated(world: World) -> None:
     made = world.door.post("/keys", {"name": "robot", "scopes": ["read"]}).data
     reply = world.door.post(f"/keys/{made['id']}/rotate", {"overlap_s": 60}, headers={"idempotency-key": "r"})

@@ -78,17 +78,6 @@ WITH x AS (
 )
 SELECT id FROM u
 
--- name: raise_alert
--- One open alert per (rule, subject); a repeat only shows that it still holds.
-INSERT INTO alert (rule, subject, severity, text, evidence, pool_id)
-VALUES (%(rule)s, %(subject)s, %(severity)s, %(text)s, %(evidence)s::jsonb, %(pool_id)s)
-ON CONFLICT (rule, subject) WHERE resolved_at IS NULL
-DO UPDATE SET seen_at = now(), text = excluded.text, evidence = excluded.evidence
-
--- name: resolve_alert
--- The finding does not hold any more.
-UPDATE alert SET resolved_at = now() WHERE rule = %(rule)s AND subject = %(subject)s AND resolved_at IS NULL
-
 -- name: ended_attempts
 -- For calls whose lease is not there: the task, and the attempt that had this token (the first one that ended).
 SELECT x.n::int AS n, t.id, t.tenant_id, t.pool_id, a.id AS attempt_id, a.ended_at, a.outcome, a.state, s.api_key_id

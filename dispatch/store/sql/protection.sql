@@ -55,12 +55,6 @@ SELECT c.*, (SELECT count(*)::int FROM (
                WHERE t.type = c.type AND t.tenant_id = c.tenant_id) AS successes
   FROM c
 
--- name: raise_tenant_alert
--- One open alert per (rule, subject) about one tenant; no row when it is open already.
-INSERT INTO alert (rule, subject, severity, text, evidence, pool_id, tenant_id)
-VALUES (%(rule)s, %(subject)s, %(severity)s, %(text)s, %(evidence)s::jsonb, %(pool_id)s, %(tenant_id)s)
-ON CONFLICT (rule, subject) WHERE resolved_at IS NULL DO NOTHING RETURNING id
-
 -- name: open_breakers
 -- Breakers that are open, and whether their time is over.
 SELECT id, subject, pool_id, tenant_id, evidence->>'type' AS type,

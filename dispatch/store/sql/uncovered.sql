@@ -1,6 +1,7 @@
 -- name: uncovered_work
 -- Capability sets that queued work needs and no session that counts as capacity offers to that tenant: per pool and set
--- how many lanes wait and since when, and the capabilities that no such session has at all. Lanes by skip scan.
+-- how many lanes wait, the capabilities that no such session has at all, and whether the pool has any session that
+-- counts. Lanes by skip scan.
 WITH RECURSIVE active AS (
     (SELECT lane_id FROM task WHERE state = 1 ORDER BY lane_id LIMIT 1)
     UNION ALL
@@ -16,13 +17,10 @@ WITH RECURSIVE active AS (
 )
 SELECT n.pool_id, n.capset_id, need.names, count(*)::int AS lanes,
        ARRAY(SELECT x FROM unnest(need.names) x
-              WHERE NOT EXISTS (SELECT 1 FROM able b WHERE b.pool_id = n.pool_id AND x = ANY (b.names)) ORDER BY x) AS missing
+              WHERE NOT EXISTS (SELECT 1 FROM able b WHERE b.pool_id = n.pool_id AND x = ANY (b.names)) ORDER BY x) AS missing,
+       EXISTS (SELECT 1 FROM able b WHERE b.pool_id = n.pool_id) AS workers
   FROM active a JOIN lane n ON n.id = a.lane_id JOIN capset need ON need.id = n.capset_id
  WHERE NOT EXISTS (SELECT 1 FROM able b WHERE b.pool_id = n.pool_id AND need.names <@ b.names
                       AND (b.tenant_id IS NULL OR b.tenant_id = n.tenant_id))
  GROUP BY n.pool_id, n.capset_id, need.names
  ORDER BY n.pool_id, n.capset_id
-
--- name: resolve_other_alerts
--- Findings of a rule that do not hold any more.
-UPDATE alert SET resolved_at = now() WHERE rule = %(rule)s AND resolved_at IS NULL AND subject <> ALL (%(subjects)s::text[])

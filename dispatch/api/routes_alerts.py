@@ -1,0 +1,53 @@
+"""Alerts and silences: what needs a look, who looks, and what keeps quiet."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from dispatch.api import answers_commands as answers
+from dispatch.api import schemas_commands as schemas
+from dispatch.api.app import caller, verb
+from dispatch.api.routes_tasks import known, page
+from dispatch.api.schemas_tasks import ListQuery
+from dispatch.services import alerts, silences
+
+router = Router(tags=["alerts"])
+
+
+@verb(router, "GET", "/alerts", "list_alerts", answer=answers.AlertPage)
+def list_alerts(request: HttpRequest, query: Query[schemas.AlertsQuery]) -> dict[str, Any]:
+    """Alerts, newest first."""
+    found = alerts.list_alerts(caller(request), query.state, query.rule, query.severity, query.limit, query.cursor)
+    return page(found)
+
+
+@verb(router, "POST", "/alerts/{int:alert_id}/ack", "ack_alert", answer=answers.Alert)
+def ack_alert(request: HttpRequest, alert_id: int, body: schemas.AckIn) -> dict[str, Any]:
+    """Say that an alert has been seen and what is done about it."""
+    return alerts.ack(caller(request), known(alert_id), body.note, body.until)
+
+
+@verb(router, "GET", "/alerts/{int:alert_id}", "get_alert", answer=answers.Alert)
+def get_alert(request: HttpRequest, alert_id: int) -> dict[str, Any]:
+    """One alert."""
+    return alerts.get_alert(caller(request), known(alert_id))
+
+
+@verb(router, "GET", "/silences", "list_silences", answer=answers.SilencePage)
+def list_silences(request: HttpRequest, query: Query[ListQuery]) -> dict[str, Any]:
+    """Silences, newest first."""
+    return page(silences.list_silences(caller(request), query.limit, query.cursor))
+
+
+@verb(router, "POST", "/silences", "create_silence", answer=answers.Silence, status=201)
+def create_silence(request: HttpRequest, body: schemas.SilenceIn) -> dict[str, Any]:
+    """Let alerts that match keep quiet for a while."""
+    matcher = body.matcher.model_dump(by_alias=True, exclude_none=True)
+    return silences.create_silence(caller(request), matcher, body.note, body.until, body.starts_at)
+
+
+@verb(router, "DELETE", "/silences/{int:silence_id}", "end_silence", answer=None, status=204)
+def end_silence(request: HttpRequest, silence_id: int) -> None:
+    """End a silence before its time."""
+    silences.end_silence(caller(request), known(silence_id))

@@ -1,0 +1,56 @@
+"""Alerts and what keeps them quiet: silences."""
+
+from django.db import models
+from django.db.models.functions import Now
+
+
+class Alert(models.Model):
+    """One finding from firing to resolved; deduplicated by (rule, subject) while it is open.
+
+    Its state is told, not stored: resolved; acknowledged while an acknowledgement holds (until its time, and not once
+    the severity is above the one that was acknowledged); else firing. Muted ones notify nobody: `silence_id` or
+    `inhibited_by` (another open alert that explains this one) says why.
+    """
+
+    rule = models.CharField(max_length=48)
+    subject = models.TextField()
+    severity = models.CharField(max_length=8)
+    text = models.TextField()
+    evidence = models.JSONField(default=dict)
+    pool_id = models.BigIntegerField(null=True)
+    class_id = models.BigIntegerField(null=True)
+    tenant_id = models.BigIntegerField(null=True)
+    fired_at = models.DateTimeField(db_default=Now())
+    seen_at = models.DateTimeField(db_default=Now())
+    resolved_at = models.DateTimeField(null=True)
+    acked_at = models.DateTimeField(null=True)
+    acked_by = models.TextField(default="", db_default="")
+    acked_until = models.DateTimeField(null=True)
+    acked_severity = models.CharField(max_length=8, default="", db_default="")
+    note = models.TextField(default="", db_default="")
+    silence_id = models.BigIntegerField(null=True)
+    inhibited_by = models.BigIntegerField(null=True)
+
+    class Meta:
+        db_table = "alert"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["rule", "subject"], condition=models.Q(resolved_at__isnull=True), name="alert_open"
+            )
+        ]
+
+
+class Silence(models.Model):
+    """Alerts that match all words of `matcher` (core/alerting.py) notify nobody between two times."""
+
+    matcher = models.JSONField()
+    tenant_id = models.BigIntegerField(null=True)
+    starts_at = models.DateTimeField(db_default=Now())
+    ends_at = models.DateTimeField()
+    author = models.TextField()
+    note = models.TextField()
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "silence"
+        indexes = [models.Index("ends_at", name="silence_ends")]
