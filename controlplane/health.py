@@ -14,8 +14,8 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200, or 503 naming the first part that is missing."""
-    part = health.missing_part()
+    """200, or within two seconds 503 naming the first part that is missing."""
+    part = health.missing_part_soon()
     if part is None:
         return JsonResponse({"status": "ok"})
     problem = {"type": "unavailable", "title": "Unavailable", "status": 503, "detail": f"Not ready: {part}."}

@@ -7,6 +7,7 @@ import ctypes
 import os
 import select
 import signal
+from collections.abc import Callable
 from types import FrameType
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -37,9 +38,13 @@ def name_process(name: str) -> None:
 
 
 class Stop:
-    """Set by the given signals; looks like threading.Event, which may deadlock when set inside a signal handler."""
+    """Set by the given signals; looks like threading.Event, which may deadlock when set inside a signal handler.
 
-    def __init__(self, *signals: signal.Signals) -> None:
+    `looked` is called at each look at it: a loop that looks whether it should stop goes round.
+    """
+
+    def __init__(self, *signals: signal.Signals, looked: Callable[[], None] = lambda: None) -> None:
+        self._looked = looked
         self._set = False
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
@@ -57,6 +62,7 @@ class Stop:
 
     def is_set(self) -> bool:
         """Whether the stop was asked for."""
+        self._looked()
         return self._set
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -1,8 +1,9 @@
 """Keeps a few child processes running: starts them, starts them again when they die, stops them all.
 
 A child that dies is started again at once the first time, then with a growing pause (RESTART_S) that is forgotten
-after STEADY_S seconds of life. Children get a session of their own, so that Ctrl-C reaches the supervisor alone, and
-die with it. Not for threads: call it from the main thread of a single-threaded process.
+after STEADY_S seconds of life. One that is stopped (jobs/vigil.py) is killed, and so started again. Children get a
+session of their own, so that Ctrl-C reaches the supervisor alone, and die with it. Not for threads: call it from the
+main thread of a single-threaded process.
 """
 
 import functools
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dispatch.jobs import lifeline
+from dispatch.jobs.vigil import Vigil
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +35,7 @@ class Part:
     env: Mapping[str, str]
     cwd: Path
     pass_fds: tuple[int, ...] = ()
+    watch: bool = True  # kill it when it is stopped; off for agents, whom leases watch over
     wave: int = 0  # higher waves are stopped first, and are gone before the next one is asked to go
 
 
@@ -50,6 +53,7 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._children: list[_Child] = []
+        self._vigil = Vigil()
 
     def add(self, part: Part) -> None:
         """Start this part at the next tick."""
@@ -63,10 +67,17 @@ class Supervisor:
         """See who died and start what is due."""
         now = time.monotonic()
         for child in self._children:
-            if child.process is not None and child.process.poll() is not None:
+            if child.process is not None and child.process.poll() is None:
+                self._look(child.part, child.process)
+            elif child.process is not None:
                 self._bury(child, now)
             if child.process is None and child.due <= now:
                 _start(child)
+
+    def _look(self, part: Part, process: "subprocess.Popen[bytes]") -> None:
+        if part.watch and (why := self._vigil.look(part.name, process.pid)):
+            logger.warning("%s (process %s) %s and is killed", part.name, process.pid, why)
+            process.kill()
 
     def _bury(self, child: _Child, now: float) -> None:
         assert child.process is not None

@@ -1,7 +1,8 @@
 """The monkey, the load and the verdict of the chaos suite (test_chaos.py).
 
-`Monkey` kills, freezes and disconnects whatever it finds, chosen by a seed. `Load` submits tasks with keys (a repeated
-submit is the same task) and lets operators cancel and requeue. `verdict` reads the database after it has come to rest.
+`Monkey` kills, freezes (for a while or for good) and disconnects whatever it finds, chosen by a seed. `Load` submits
+tasks with keys (a repeated submit is the same task) and lets operators cancel and requeue. `verdict` reads the database
+after it has come to rest.
 """
 
 import contextlib
@@ -25,10 +26,18 @@ from tests.acceptance.harness import ROOT, Product, clean_environment
 TTL_S = 2.0
 MAX_ATTEMPTS = 4
 OURS = ("dispatcher", "reconciler", "web", "q2-worker", "q2-worker", "q2-pusher", "q2-monitor", "sentinel", "cluster")
+HEALED = tuple(
+    kind for kind in OURS if kind != "cluster"
+)  # nobody of ours watches over a second cluster's first process
 DISCONNECT = """
 select pg_terminate_backend(pid) from (
   select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()
    order by random() limit 3) x
+"""
+
+LEADER = """
+select p.pid, l.epoch from pool_leader l join process p on p.id = l.process_id join pool o on o.id = l.pool_id
+ where o.slug = 'default' and l.beat_at > now() - interval '3 s' and p.kind = 'dispatcher'
 """
 
 
@@ -130,6 +139,7 @@ class Monkey:
     def __init__(self, product: Product, agents: Agents, seed: int) -> None:
         self.product, self.agents, self.random = product, agents, random.Random(seed)
         self.frozen: dict[int, float] = {}
+        self.doomed: set[int] = set()
         self.done: Counter[str] = Counter()
 
     def act(self) -> None:
@@ -137,7 +147,7 @@ class Monkey:
         self.thaw()
         acts: list[tuple[Callable[[], str], int]] = [
             (self._kill_agent, 3), (self._freeze_agent, 2), (self._kill_ours, 4), (self._freeze_ours, 3),
-            (self._disconnect, 2),
+            (self._doom_one, 1), (self._disconnect, 2),
         ]  # fmt: skip
         act = self.random.choices([one for one, _ in acts], [weight for _, weight in acts])[0]
         with contextlib.suppress(ProcessLookupError, psycopg.OperationalError, IndexError):
@@ -170,7 +180,16 @@ class Monkey:
             os.kill(up, signal.SIGCONT)
         self.done["stop postgres"] += 1
 
+    def doom(self, *kinds: str) -> None:
+        """Freeze one process of each of these kinds for good; whoever started it has to replace it."""
+        for kind in kinds:
+            with contextlib.suppress(ProcessLookupError, IndexError):
+                self._doom(self.random.choice(self.product.pids().get(kind, [])))
+                self.done[f"freeze {kind} for good"] += 1
+
     def _freeze(self, pid: int) -> None:
+        if pid in self.doomed:
+            return
         os.kill(pid, signal.SIGSTOP)
         self.frozen[pid] = time.monotonic() + self.random.uniform(0.5, 5)
 
@@ -183,14 +202,32 @@ class Monkey:
         return "freeze agent"
 
     def _kill_ours(self) -> str:
-        kind = self.random.choice(OURS)
-        os.kill(self.random.choice(self.product.pids().get(kind, [])), signal.SIGKILL)
+        kind, pid = self._one(OURS)
+        os.kill(pid, signal.SIGKILL)
         return f"kill {kind}"
 
     def _freeze_ours(self) -> str:
-        kind = self.random.choice(OURS)
-        self._freeze(self.random.choice(self.product.pids().get(kind, [])))
+        kind, pid = self._one(OURS)
+        self._freeze(pid)
         return f"freeze {kind}"
+
+    def _doom_one(self) -> str:
+        kind, pid = self._one(HEALED)
+        self._doom(pid)
+        return f"freeze {kind} for good"
+
+    def _doom(self, pid: int) -> None:
+        os.kill(pid, signal.SIGSTOP)
+        self.frozen.pop(pid, None)
+        self.doomed.add(pid)
+
+    def _one(self, kinds: tuple[str, ...]) -> tuple[str, int]:
+        """A process of ours, and what it is: of the dispatchers, whether it leads."""
+        kind = self.random.choice(kinds)
+        pid = self.random.choice(self.product.pids().get(kind, []))
+        if kind == "dispatcher":
+            kind = "leader" if pid in {row[0] for row in query(self.product, LEADER)} else "standby"
+        return kind, pid
 
     def _disconnect(self) -> str:
         query(self.product, DISCONNECT)

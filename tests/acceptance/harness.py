@@ -214,3 +214,37 @@ def running(
             raise
         if product.process is not None and product.process.poll() is None:
             product.stop()
+
+
+class Cluster:
+    """A second cluster on a product's database, as another machine would run it; make it with `another_cluster()`."""
+
+    def __init__(self, product: Product) -> None:
+        self.product = product
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def tend(self) -> None:
+        """Start it, again when it has died: what a service manager does."""
+        if self.process is None or self.process.poll() is not None:
+            env = self.product.env | {"EVENFLOW_DATA": str(self.product.data)}
+            with self.product.log_file.open("ab") as log:
+                command = [sys.executable, "manage.py", "cluster"]
+                self.process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=log)
+
+    def stop(self) -> None:
+        """Stop it in an orderly way, which needs its processes awake."""
+        assert self.process is not None
+        self.process.terminate()
+        self.process.wait(STOP_S)
+
+
+@contextlib.contextmanager
+def another_cluster(product: Product) -> Iterator[Cluster]:
+    """A second cluster beside the product's own, with its dispatcher at work, stopped at the end."""
+    cluster = Cluster(product)
+    cluster.tend()
+    try:
+        product.wait_for(lambda: len(product.pids().get("dispatcher", [])) >= 2)
+        yield cluster
+    finally:
+        cluster.stop()

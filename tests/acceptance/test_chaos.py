@@ -1,5 +1,6 @@
 """Chaos: a mixed load on the real product while everything is killed, frozen and disconnected at random.
 
+Two clusters work on the database. Some processes are frozen for good: the product has to replace them itself.
 `make chaos` runs EVENFLOW_CHAOS_S=600 seconds of it with strict times; `make test` some 35 with generous ones. The seed
 is printed; EVENFLOW_CHAOS_SEED repeats its choices.
 """
@@ -7,18 +8,16 @@ is printed; EVENFLOW_CHAOS_SEED repeats its choices.
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from dispatch.jobs.vigil import is_stopped
 from tests.acceptance import chaos
 from tests.acceptance.chaos import MAX_ATTEMPTS, TTL_S, Agents, Load, Monkey, query
-from tests.acceptance.harness import ROOT, Product, running
+from tests.acceptance.harness import Product, another_cluster, running
 
 SECONDS = float(os.environ.get("EVENFLOW_CHAOS_S", "35"))
 SEED = int(os.environ.get("EVENFLOW_CHAOS_SEED") or random.randrange(2**32))
@@ -40,9 +39,11 @@ def product() -> Iterator[Product]:
         yield started
 
 
-def whole(product: Product) -> bool:
-    """Every process is there and the product says that it is ready."""
-    return product.pids().keys() >= KINDS and product.healthy()
+def whole(product: Product, clusters: int = 1) -> bool:
+    """Every process is there, runs, and the product says that it is ready."""
+    pids = product.pids()
+    there = all(len(pids.get(kind, [])) >= (1 if kind in {"up", "web"} else clusters) for kind in KINDS)
+    return there and not any(is_stopped(pid) for kind in KINDS for pid in pids[kind]) and product.healthy()
 
 
 def test_whatever_dies_nothing_is_lost_doubled_or_stuck(product: Product, tmp_path: Path) -> None:
@@ -50,29 +51,43 @@ def test_whatever_dies_nothing_is_lost_doubled_or_stuck(product: Product, tmp_pa
     agents = Agents(product, tmp_path, 4)
     load, monkey = Load(product, SEED, per_s=16), Monkey(product, agents, SEED)
     dice = random.Random(SEED)
-    end = time.monotonic() + SECONDS
-    breaks = [(end - SECONDS * 0.7, monkey.kill_postgres), (end - SECONDS * 0.35, stop_of(monkey))]
-    load.start()
     try:
-        while time.monotonic() < end:
+        with another_cluster(product) as other:
+            end = time.monotonic() + SECONDS
+            due = breaks(monkey, end)
+            load.start()
+            while time.monotonic() < end:
+                agents.tend()
+                other.tend()
+                if due and due[0][0] < time.monotonic():
+                    due.pop(0)[1]()
+                else:
+                    monkey.act()
+                time.sleep(dice.uniform(0.2, 1.2))
+            monkey.thaw(everybody=True)
+            load.finish()
+            other.tend()
+            product.wait_for(lambda: whole(product, clusters=2), 90)
+            assert [pid for pid in monkey.doomed if is_stopped(pid)] == [], "what stood still was replaced"
             agents.tend()
-            if breaks and breaks[0][0] < time.monotonic():
-                breaks.pop(0)[1]()
-            else:
-                monkey.act()
-            time.sleep(dice.uniform(0.2, 1.2))
-        monkey.thaw(everybody=True)
-        load.finish()
-        product.wait_for(lambda: whole(product), 60)
-        agents.tend()
-        product.wait_for(lambda: query(product, chaos.OPEN) == [(0,)], 120)
-        print(f"chaos: {len(load.payloads)} tasks, {dict(monkey.done)}")
-        chaos.verdict(product, load, agents)
-        assert whole(product), "recovered without help"
+            product.wait_for(lambda: query(product, chaos.OPEN) == [(0,)], 120)
+            print(f"chaos: {len(load.payloads)} tasks, {dict(sorted(monkey.done.items()))}")
+            chaos.verdict(product, load, agents)
+            assert whole(product, clusters=2), "recovered without help"
     finally:
         monkey.thaw(everybody=True)
         load.stopping.set()
         agents.end()
+
+
+def breaks(monkey: Monkey, end: float) -> list[tuple[float, Callable[[], None]]]:
+    """What surely happens, and when: the random faults come between."""
+    return [
+        (end - SECONDS * 0.95, lambda: monkey.doom("web", "q2-worker", "reconciler")),
+        (end - SECONDS * 0.7, monkey.kill_postgres),
+        (end - SECONDS * 0.55, lambda: monkey.doom("sentinel", "dispatcher")),
+        (end - SECONDS * 0.35, stop_of(monkey)),
+    ]
 
 
 def stop_of(monkey: Monkey) -> Callable[[], None]:
@@ -112,39 +127,19 @@ def test_our_outage_is_not_the_death_of_the_agents(product: Product, tmp_path: P
         agents.end()
 
 
-@contextmanager
-def second_cluster(product: Product) -> Iterator[None]:
-    """Another dispatcher and reconciler on the same database."""
-    env = product.env | {"EVENFLOW_DATA": str(product.data)}
-    with product.log_file.open("ab") as log:
-        process = subprocess.Popen([sys.executable, "manage.py", "cluster"], cwd=ROOT, env=env, stdout=log, stderr=log)
-    try:
-        product.wait_for(lambda: len(product.pids().get("dispatcher", [])) == 2)
-        yield
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-LEADER = """
-select p.pid, l.epoch from pool_leader l join process p on p.id = l.process_id join pool o on o.id = l.pool_id
- where o.slug = 'default' and l.beat_at > now() - interval '3 s' and p.kind = 'dispatcher'
-"""
-
-
 def fail_over(product: Product, how: signal.Signals) -> tuple[int, float]:
     """Strike the leader; the process that was struck, and after how many seconds another one dispatched."""
-    product.wait_for(lambda: query(product, LEADER))
-    ((pid, epoch),) = query(product, LEADER)
+    product.wait_for(lambda: query(product, chaos.LEADER))
+    ((pid, epoch),) = query(product, chaos.LEADER)
     started = time.monotonic()
     os.kill(pid, how)
-    product.wait_for(lambda: [row for row in query(product, LEADER) if row[1] > epoch and row[0] != pid], 20)
+    product.wait_for(lambda: [row for row in query(product, chaos.LEADER) if row[1] > epoch and row[0] != pid], 20)
     return pid, time.monotonic() - started
 
 
 def test_of_two_clusters_the_other_takes_the_lead(product: Product) -> None:
     product.wait_for(lambda: whole(product), 60)
-    with second_cluster(product):
+    with another_cluster(product):
         time.sleep(2)  # the standby has to wait at the seat
         _, took = fail_over(product, signal.SIGKILL)
         print(f"\nchaos: fail-over after kill -9 took {took:.2f} s")
@@ -155,10 +150,12 @@ def test_of_two_clusters_the_other_takes_the_lead(product: Product) -> None:
         print(f"chaos: fail-over from a frozen leader took {took:.2f} s")
         try:
             assert took < (5 if FULL else 12)
-            ((heir, epoch),) = query(product, LEADER)
+            ((heir, epoch),) = query(product, chaos.LEADER)
         finally:
             os.kill(frozen, signal.SIGCONT)
         time.sleep(2)
-        assert query(product, LEADER) == [(heir, epoch)], "the one that wakes up again is deposed, and writes nothing"
+        assert query(product, chaos.LEADER) == [(heir, epoch)], (
+            "the one that wakes up again is deposed, and writes nothing"
+        )
         leading = "select count(*) from process where kind = 'dispatcher' and info->'leading' <> '[]'"
         product.wait_for(lambda: query(product, leading + " and beat_at > now() - interval '3 s'") == [(1,)], 10)

@@ -6,20 +6,18 @@ back, whatever else is killed with them and whatever is left of their rows.
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.acceptance.harness import ROOT, Product, running
+from tests.acceptance.harness import Product, another_cluster, running
 from tests.acceptance.invariants import Invariants
 from tests.acceptance.ledger import Ledger
 from tests.acceptance.world import TTL_S, Session, fleet, prepare, submit
@@ -48,20 +46,6 @@ def _limits(product: Product) -> Iterator[None]:
     """What a case set for alpha ends with it."""
     yield
     product.patch("tenants", "alpha", max=None)
-
-
-@contextmanager
-def second_cluster(product: Product) -> Iterator[None]:
-    """Another dispatcher and reconciler on the same database."""
-    env = product.env | {"EVENFLOW_DATA": str(product.data)}
-    with product.log_file.open("ab") as log:
-        process = subprocess.Popen([sys.executable, "manage.py", "cluster"], cwd=ROOT, env=env, stdout=log, stderr=log)
-    try:
-        product.wait_for(lambda: len(product.pids().get("dispatcher", [])) == 2)
-        yield
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def at_one_barrier(sessions: list[Session], done: threading.Event) -> list[tuple[int, float, float]]:
@@ -99,7 +83,7 @@ def test_claims_in_the_same_instant_never_pass_the_quota(product: Product, clust
     invariants.did("patch_tenant")
     sessions = [Session(product, f"q{number}") for number in range(AGENTS)]
     done = threading.Event()
-    with second_cluster(product) if clusters == 2 else contextmanager(lambda: iter([None]))():
+    with another_cluster(product) if clusters == 2 else nullcontext():
         ids = submit(product, *[{"payload": number} for number in range(200)])
         invariants.remember()
         watcher = threading.Thread(target=watch, args=(ledger, ids, done))

@@ -11,6 +11,7 @@ import pytest
 from django_q.conf import Conf
 
 from dispatch.jobs import cluster
+from dispatch.jobs.vigil import Beat, Vigil
 
 
 def test_the_pinned_version() -> None:
@@ -29,10 +30,10 @@ def test_the_parts_that_are_overridden_or_called() -> None:
     assert names(django_q.pusher.pusher) == ["task_queue", "event", "broker"]
     assert names(django_q.monitor.monitor) == ["result_queue", "broker"]
     assert names(django_q.cluster.Cluster.sig_handler) == ["self", "signum", "frame"]
-    start = inspect.getsource(django_q.cluster.Cluster.start)
-    assert "target=Sentinel," in start, "cluster.run() puts our sentinel in this name's place"
+    assert names(sentinel.__init__)[1:6] == ["stop_event", "start_event", "cluster_id", "broker", "timeout"]
     guard = inspect.getsource(sentinel.guard)
     assert "for p in self.pool" in guard and "p.timer" in guard and "self.reincarnate(p)" in guard
+    assert guard.count("self.stop_event.wait(cycle)") == 1, "each round looks at the processes there"
     assert "while len(self.pool)" in inspect.getsource(sentinel.stop), "the stop waits for our loops too"
     assert Conf.GUARD_CYCLE <= 0.5
 
@@ -44,6 +45,7 @@ class Sentinel(cluster.DispatchSentinel):
         self.monitor, self.pusher, self.pool, self.loops, self.pool_size = Mock(), Mock(), [], {}, 2
         self.task_queue, self.result_queue, self.event_out = Mock(), Mock(), Mock()
         self.broker, self.timeout = Mock(), 10
+        self.beat, self.vigil, self.stop_event = Beat(), Vigil(), Mock()
         self.spawned: list[object] = []
 
     def spawn_process(self, target: object, *args: object) -> Mock:
@@ -83,3 +85,16 @@ def test_a_killed_q2_process_renews_the_queues_and_leaves_the_loops_alone(sentin
     assert sentinel.spawned == [django_q.cluster.worker] * 2 + ["ef-q2-monitor", "ef-q2-pusher"]
     sentinel.reincarnate(worker)  # q2's guard may come by once more with its old list
     assert len(sentinel.spawned) == 4
+
+
+def test_what_stands_still_is_killed_in_the_guards_round(sentinel: Sentinel, monkeypatch: pytest.MonkeyPatch) -> None:
+    hung = next(process for process, name in sentinel.loops.items() if name == "dispatcher")
+    told = {hung: "has stood still"}
+    everybody = [sentinel.monitor, sentinel.pusher, *sentinel.pool]
+    by_name = {process.name: process for process in everybody}
+    monkeypatch.setattr(sentinel.vigil, "look", lambda name, pid, count: told.get(by_name[name]))
+    sentinel.stop_event.wait.return_value = True
+    turning = cluster._Turning(sentinel.stop_event, sentinel.look)
+    assert turning.wait(0.5) is True
+    assert [process for process in everybody if process.kill.called] == [hung]
+    assert sentinel.beat.count == 1, "and the guard has beaten"

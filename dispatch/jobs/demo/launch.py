@@ -42,7 +42,7 @@ class DemoLaunch(Launch):
 
         def program(name: str, module: str, secret: dict[str, str], *options: str) -> None:
             command = [sys.executable, "-m", f"dispatch.jobs.demo.{module}", *at, *options]
-            self.supervisor.add(Part(name=name, command=command, env=env | secret, cwd=base, wave=1))
+            self.supervisor.add(Part(name=name, command=command, env=env | secret, cwd=base, watch=False, wave=1))
 
         for name, capabilities, slots, troubles in FLEET:
             options = ("--name", name, "--capabilities", capabilities, "--slots", str(slots), *troubles)

@@ -1,0 +1,87 @@
+"""Notices processes that stand still, so that whoever started them can replace them.
+
+Two signs. The kernel says that a process is stopped (SIGSTOP) for STOPPED_S; or its beat, a number in shared memory
+that its loop counts up, has not moved for STILL_S. Nothing here asks the database, so an outage of it stops no beat as
+long as the loop goes round; one that hangs inside a statement is struck once, and then with twice the patience each
+time: a database that hangs makes no storm of restarts. Time counts only while the watcher itself runs, so that a
+machine or a terminal that slept as a whole wakes up unharmed. Linux only (/proc).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.sharedctypes import RawValue
+from pathlib import Path
+
+STOPPED_S = 5.0
+STILL_S = 30.0
+LONGEST_S = 480.0  # the patience stops doubling here
+STEADY_S = 120.0  # as long without a strike, and the patience is the first one again
+STEP_S = 1.0  # more than this between two looks is the watcher's own sleep
+
+
+class Beat:
+    """A number that its owner counts up and its watcher reads; made before the fork."""
+
+    def __init__(self) -> None:
+        self._count = RawValue("Q", 0)
+
+    def beat(self) -> None:
+        """The loop goes round."""
+        self._count.value += 1
+
+    @property
+    def count(self) -> int:
+        """How often it has beaten."""
+        return int(self._count.value)
+
+
+@dataclass
+class _Sight:
+    """What the watcher knows of one process."""
+
+    pid: int
+    count: int | None
+    looked: float
+    stopped: float = 0.0
+    still: float = 0.0
+
+
+class Vigil:
+    """The watch of one parent over its children; `look` at each of them once a second or more often."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._sights: dict[str, _Sight] = {}
+        self._patience: dict[str, tuple[float, float]] = {}  # name: seconds, last struck
+
+    def look(self, name: str, pid: int, count: int | None = None) -> str | None:
+        """Why this process has to be replaced, None while it is well. `count` is its beat, where it has one."""
+        now = self._clock()
+        sight = self._sights.get(name)
+        if sight is None or sight.pid != pid:
+            self._sights[name] = _Sight(pid, count, now)
+            return None
+        passed, sight.looked = min(now - sight.looked, STEP_S), now
+        sight.stopped = sight.stopped + passed if is_stopped(pid) else 0.0
+        sight.still = sight.still + passed if count is not None and count == sight.count else 0.0
+        sight.count = count
+        patience = self._patience_of(name, now)
+        if sight.stopped > STOPPED_S:
+            return "is stopped"
+        if sight.still > patience:
+            self._patience[name] = (min(LONGEST_S, 2 * patience), now)
+            return f"has stood still for {patience:g} s"
+        return None
+
+    def _patience_of(self, name: str, now: float) -> float:
+        patience, struck = self._patience.get(name, (STILL_S, now))
+        return STILL_S if now - struck > STEADY_S + patience else patience
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether the kernel keeps this process from running (SIGSTOP and its kin)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
