@@ -1,4 +1,4 @@
-"""`/ws/live?topic=…`: the live numbers of one page for one signed-in person.
+"""`/ws/live?topic=…&pool=…&tenant=…`: the live numbers of one page for one signed-in person.
 
 Refused at the door: foreign origins, people who are not signed in, unknown topics. Rights are looked at again every
 RECHECK_S seconds and when the person signs out (group `person.<id>`); a socket that lost them is closed with 4401.
@@ -19,7 +19,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest
 
 from dispatch import errors
-from dispatch.live import cells, hub, listening
+from dispatch.live import hub, listening, topics
 from dispatch.models import User
 from dispatch.services import access
 from dispatch.services.messages import Caller
@@ -59,16 +59,17 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.close(FORBIDDEN)
             return
         await self.accept()
-        topic = parse_qs(self.scope["query_string"].decode("latin1")).get("topic", ["overview"])[0]
+        asked = {name: values[0] for name, values in parse_qs(self.scope["query_string"].decode("latin1")).items()}
+        topic = topics.parse(asked.get("topic", "overview"), asked.get("pool"), asked.get("tenant"))
         caller = await caller_of(self.scope)
         if caller is None:
             await self.close(SIGNED_OUT)
-        elif topic not in cells.PARTS:
+        elif topic is None:
             await self.close(UNKNOWN)
         else:
             await self._join(caller, topic)
 
-    async def _join(self, caller: Caller, topic: str) -> None:
+    async def _join(self, caller: Caller, topic: topics.Topic) -> None:
         listening.ensure()
         try:
             self.stream = await hub.current().join(self, caller, topic)

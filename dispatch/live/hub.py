@@ -16,8 +16,9 @@ from typing import Any, Protocol
 import orjson
 from channels.db import database_sync_to_async
 
-from dispatch.live import cells, snapshots
+from dispatch.live import cells, snapshots, topics
 from dispatch.live.cells import Cells
+from dispatch.live.topics import Topic
 from dispatch.services.messages import Caller
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class Stream:
     """One topic for one audience."""
 
     caller: Caller
-    topic: str
+    topic: Topic
     viewers: set[Viewer] = field(default_factory=set)
     seq: int = 0
     cells: Cells = field(default_factory=dict)
@@ -55,7 +56,7 @@ class Hub:
     def __init__(self) -> None:
         self.streams: dict[Hashable, Stream] = {}
 
-    async def join(self, viewer: Viewer, caller: Caller, topic: str) -> Stream:
+    async def join(self, viewer: Viewer, caller: Caller, topic: Topic) -> Stream:
         """Add a viewer; it gets everything at once. Raises what the service refuses with."""
         key = (snapshots.audience(caller, None), topic)
         stream = self.streams.get(key)
@@ -112,8 +113,8 @@ async def _pause(stream: Stream) -> bool:
 
 
 @database_sync_to_async
-def _read(caller: Caller, topic: str, fresh_s: float) -> Cells:
-    return cells.cells(topic, snapshots.get(caller, None, fresh_s))
+def _read(caller: Caller, topic: Topic, fresh_s: float) -> Cells:
+    return topics.read(caller, topic, fresh_s)
 
 
 async def refresh(stream: Stream, fresh_s: float = SHARED_S) -> Cells:
@@ -131,7 +132,7 @@ def whole(stream: Stream) -> str:
 
 def written(stream: Stream, changed: Mapping[str, Any], *, full: bool) -> str:
     """One message: number, topic, time of the numbers, time now, cells."""
-    message = {"seq": stream.seq, "topic": stream.topic, "at": stream.at, "now": now_ms(), "changes": changed}
+    message = {"seq": stream.seq, "topic": stream.topic.name, "at": stream.at, "now": now_ms(), "changes": changed}
     return orjson.dumps(message | ({"full": True} if full else {})).decode()
 
 

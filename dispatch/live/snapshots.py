@@ -7,16 +7,18 @@ departments share one with those of the same departments.
 
 import threading
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from dispatch.services import history, overview
 from dispatch.services.messages import Caller
 
 FRESH_S = 0.9
 PAST_S = 5.0  #: the charts move in steps of 10 s
-KEPT = 64  #: entries; the oldest are dropped
+KEPT = 256  #: entries; the oldest are dropped
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -25,7 +27,7 @@ class Entry:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     taken: float = float("-inf")  # monotonic seconds
-    numbers: Mapping[str, Any] = field(default_factory=dict)
+    numbers: Any = None
     past: Mapping[str, Any] = field(default_factory=dict)
     past_taken: float = float("-inf")
 
@@ -41,15 +43,33 @@ def audience(caller: Caller, pool: str | None) -> Hashable:
 
 def get(caller: Caller, pool: str | None = None, fresh_s: float = FRESH_S) -> Mapping[str, Any]:
     """The numbers for this caller, at most `fresh_s` seconds old. Forbidden and NotFound come from the service."""
-    entry = _entry(audience(caller, pool))
+    key = audience(caller, pool)
+    entry = _entry(key)
+
+    def read() -> Mapping[str, Any]:
+        started = time.monotonic()
+        numbers = overview.overview(caller, pool)
+        if started - entry.past_taken > PAST_S:
+            shown = numbers["pool"]
+            entry.past = {
+                "history": history.class_history(caller, shown),
+                "dead_kinds": history.dead_kinds(caller, shown),
+            }
+            entry.past_taken = started
+        return numbers | entry.past
+
+    return shared(key, fresh_s, read)
+
+
+def shared(key: Hashable, fresh_s: float, read: Callable[[], T]) -> T:
+    """What `read` gave for this key, at most `fresh_s` seconds ago; of several who ask at once one reads."""
+    entry = _entry(key)
     with entry.lock:
-        if not entry.numbers or time.monotonic() - entry.taken > fresh_s:
+        if entry.numbers is None or time.monotonic() - entry.taken > fresh_s:
             started = time.monotonic()
-            numbers = overview.overview(caller, pool)
-            if started - entry.past_taken > PAST_S:
-                entry.past, entry.past_taken = history.class_history(caller, numbers["pool"]), started
-            entry.numbers, entry.taken = numbers | {"history": entry.past}, started
-        return entry.numbers
+            entry.numbers, entry.taken = read(), started
+        found: T = entry.numbers
+        return found
 
 
 def expire() -> None:

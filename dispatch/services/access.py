@@ -13,10 +13,11 @@ import hmac
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.conf import settings
 
+from dispatch.core import validate
 from dispatch.errors import Forbidden, NotFound, Unauthenticated
 from dispatch.models import User
 from dispatch.services.messages import Caller
@@ -166,6 +167,16 @@ def sees_tenant(caller: Caller, tenant_id: int) -> bool:
     if caller.tenant_id is not None:
         return caller.tenant_id == tenant_id
     return everywhere(caller) or tenant_id in caller.memberships
+
+
+def narrow(caller: Caller, tenant: str | None) -> Caller:
+    """The caller as one who sees a single tenant; NotFound for one that does not exist for the caller."""
+    if not tenant:
+        return caller
+    row = db.one("find_slug", {"kind": "tenant", "slug": tenant}) if validate.is_slug(tenant) else None
+    if row is None or not sees_tenant(caller, row["id"]):
+        raise Hidden("There is no such tenant.")
+    return replace(caller, tenant_id=row["id"])
 
 
 def visible_tenants(caller: Caller) -> list[int] | None:

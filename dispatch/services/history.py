@@ -20,3 +20,9 @@ def class_history(caller: Caller, pool: str, span_s: int = 900, step_s: int = 10
         if 0 <= row["back"] < len(line):
             line[-1 - row["back"]] = row["oldest_age_s"]
     return found
+
+
+def dead_kinds(caller: Caller, pool: str) -> dict[str, int]:
+    """`groups` of dead letters by what they died of, and `new_1h`, those that began within the last hour."""
+    found = db.one("numbers_dead_kinds", {"pool": pool, "tenants": access.visible_tenants(caller)})
+    return found or {"groups": 0, "new_1h": 0}

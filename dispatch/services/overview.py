@@ -7,7 +7,7 @@ workers of the fleet, and shares, slots and commands as far as their own tasks a
 from typing import Any
 
 from dispatch.core.types import MICRO
-from dispatch.services import access, audit_text, numbers
+from dispatch.services import access, alerts, audit_text, numbers
 from dispatch.services.messages import Caller
 from dispatch.services.numbers import Numbers, Waiting
 from dispatch.services.stats import stats
@@ -18,6 +18,7 @@ __all__ = ["overview", "stats"]
 WINDOW_S = 60.0
 NEWEST_DEAD = 20
 COMMANDS = 20
+OPEN_ALERTS = 100
 MAX_LEASES = 5000
 NOTHING = Waiting()
 
@@ -30,6 +31,8 @@ def overview(caller: Caller, pool: str | None = None) -> dict[str, Any]:
         return {
             "at": found.pool["at"].isoformat(),
             "pool": found.pool["slug"],
+            "pools": _pools(caller, found),
+            "alerts": _alerts(caller),
             "policy_version": found.pool["policy_version"],
             "cycle_ms": found.pool["cycle_ms"],
             "classes": _classes(found),
@@ -171,6 +174,20 @@ def _dead(found: Numbers) -> dict[str, Any]:
         "new_1h": lately["new_1h"] if lately else 0,
         "items": items,
     }
+
+
+def _pools(caller: Caller, found: Numbers) -> list[str]:
+    """The pools that this caller may look at."""
+    if caller.pool_id is not None:
+        return [found.pool["slug"]]
+    return [row["slug"] for row in db.rows("numbers_pools")]
+
+
+def _alerts(caller: Caller) -> dict[str, Any]:
+    """Open alerts, the newest OPEN_ALERTS of them; who sees only a tenant gets the alerts about it."""
+    items = alerts.list_alerts(caller, state="open", limit=OPEN_ALERTS).items
+    firing = sum(item["state"] == "firing" for item in items)
+    return {"firing": firing, "acknowledged": len(items) - firing, "items": items}
 
 
 def _totals(found: Numbers, *, fleet: bool) -> dict[str, Any]:

@@ -2,23 +2,27 @@
 
 A view gets its `Caller` from `caller(request)`; rights are checked by the services alone. `page` turns the services'
 refusals into pages of their own, `command` runs a POST and answers with a redirect, or to htmx with an event.
+`?pool=` and `?tenant=` choose what a page looks at and go along through the navigation: with a tenant, `caller` is
+narrowed to it (`person` never is: the fleet and the policy are everybody's).
 """
 
 import functools
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, cast
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
 from dispatch import errors
-from dispatch.live import cells, snapshots
+from dispatch.live import snapshots, topics
+from dispatch.live.topics import Topic
 from dispatch.models import User
 from dispatch.services import access
 from dispatch.services.messages import Caller
@@ -43,6 +47,21 @@ NAVIGATION = [
         ],
     ),
 ]
+#: pages that a shortcut opens, by the letter after g
+LETTERS = {
+    "/": "o",
+    "/queues": "q",
+    "/tasks": "t",
+    "/workers": "w",
+    "/alerts": "a",
+    "/fairness": "f",
+    "/dead": "d",
+    "/bulk": "b",
+    "/capabilities": "c",
+    "/reports": "r",
+    "/audit": "u",
+    "/system": "s",
+}
 TABS = {"/": "Overview", "/queues": "Queues", "/dead": "Dead", "/workers": "Workers"}
 
 P = ParamSpec("P")
@@ -50,23 +69,37 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 Told = tuple[str, dict[str, Any]]  #: the sentence for the toast, details for htmx
 
 
-def caller(request: HttpRequest) -> Caller:
+def person(request: HttpRequest) -> Caller:
     """The signed-in person as the services know them."""
-    found = getattr(request, "_caller", None)
+    found = getattr(request, "_person", None)
     if found is None:
         found = access.for_user(cast(User, request.user))
-        request._caller = found  # type: ignore[attr-defined]
+        request._person = found  # type: ignore[attr-defined]
     return cast(Caller, found)
+
+
+def caller(request: HttpRequest) -> Caller:
+    """The person, narrowed to the tenant that the page looks at; commands are never narrowed."""
+    narrow = request.GET.get("tenant") if request.method in ("GET", "HEAD") else None
+    return access.narrow(person(request), narrow)
 
 
 def may(request: HttpRequest, *scopes: str) -> bool:
     """Whether a button for one of these scopes is worth showing; the services decide."""
-    return any(access.may(caller(request), scope) for scope in scopes)
+    return any(access.may(person(request), scope) for scope in scopes)
+
+
+def topic(request: HttpRequest, name: str) -> Topic:
+    """A topic as this page looks at it: its pool and tenant are those of the address."""
+    found = topics.parse(name, request.GET.get("pool"), request.GET.get("tenant"))
+    if found is None:
+        raise Http404
+    return found
 
 
 def numbers(request: HttpRequest) -> Mapping[str, Any]:
     """The shared snapshot as this person may see it."""
-    return snapshots.get(caller(request))
+    return topics.numbers(person(request), topic(request, "chrome"))
 
 
 def page(view: View[P]) -> View[P]:
@@ -114,27 +147,47 @@ def told(
     return redirect(back if safe else "/")
 
 
-def show(request: HttpRequest, template: str, topic: str | None = None, **context: Any) -> HttpResponse:
-    """Render a page inside the frame; with a topic its cells come from the shared snapshot and stay live."""
-    person = caller(request)
+def show(request: HttpRequest, template: str, name: str | None = None, **context: Any) -> HttpResponse:
+    """Render a page inside the frame; its cells are those of the topic `name` and stay live."""
+    who, about = person(request), topic(request, name or "chrome")
+    shared = topics.numbers(who, about)
     frame = {
-        "topic": topic or "chrome",
-        "cells": cells.cells(topic or "chrome", numbers(request)),
-        "may_operate": "operate" in person.scopes,
-        "caller": person,
-        **frame_links(request.path),
+        "topic": about,
+        "cells": topics.read(who, about),
+        "may_operate": "operate" in who.scopes,
+        "caller": who,
+        "views": views(request, shared),
+        **frame_links(request.path, request),
     }
     return render(request, template, frame | context)
 
 
-def frame_links(path: str) -> dict[str, Any]:
-    """Navigation and tab bar with the current page marked."""
+def views(request: HttpRequest, shared: Mapping[str, Any]) -> dict[str, Any]:
+    """What the switchers offer: the tenants that exist for this person, and the pools."""
+    who, about = person(request), topic(request, "chrome")
+    full = topics.numbers(who, Topic("chrome", pool=about.pool)) if about.tenant else shared
+    return {
+        "tenant": about.tenant or "",
+        "tenants": [row["slug"] for row in full["tenants"]],
+        "everywhere": access.everywhere(who),
+        "pool": shared["pool"],
+        "pools": shared.get("pools", []),
+        "fleet": access.everywhere(caller(request)),
+    }
+
+
+def frame_links(path: str, request: HttpRequest | None = None) -> dict[str, Any]:
+    """Navigation and tab bar with the current page marked; `keep` is the pool and tenant that links take along."""
+    chosen = [(name, value) for name in ("pool", "tenant") if request and (value := request.GET.get(name))]
+    keep = f"?{urlencode(chosen)}" if chosen else ""
     links = {
-        href: {"name": name, "href": href, "icon": icon, "badge": badge, "here": _here(path, href)}
+        href: {"name": name, "href": href + keep, "icon": icon, "badge": badge, "here": _here(path, href)}
+        | {"letter": LETTERS.get(href, "")}
         for _, entries in NAVIGATION
         for name, href, icon, badge in entries
     }
     return {
+        "keep": keep,
         "navigation": [(group, [links[href] for _, href, _, _ in entries]) for group, entries in NAVIGATION],
         "tabs": [links[href] | {"name": short} for href, short in TABS.items()],
         "more": [link for href, link in links.items() if href not in TABS],

@@ -8,6 +8,7 @@ keeps them up to date.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django import template
@@ -36,6 +37,17 @@ def k(context: Context, *parts: str, cls: str = "", tag: str = "span") -> SafeSt
     key = "".join(parts)
     start = format_html('<{} class="{}"', mark_safe(tag), cls) if cls else format_html("<{}", mark_safe(tag))  # noqa: S308  # tag names come from our templates
     return format_html('{} data-k="{}">{}</{}>', start, key, _text(_cell(context, key)), mark_safe(tag))  # noqa: S308
+
+
+@register.simple_tag(takes_context=True)
+def tk(context: Context, *parts: str, cls: str = "") -> SafeString:
+    """A time from a cell (RFC 3339): the last part says how it is written (see `written`)."""
+    *names, style = parts
+    key = "".join(names)
+    found = words.moment(_cell(context, key))
+    start = format_html('<time class="{}"', cls) if cls else mark_safe("<time")
+    at = format_html(' datetime="{}"', found.isoformat()) if found else ""
+    return format_html('{}{} data-t="{}" data-k="{}">{}</time>', start, at, style, key, written(found, style))
 
 
 @register.simple_tag(takes_context=True)
@@ -88,19 +100,32 @@ def cell(cells: Mapping[str, Any], key: str) -> Any:
     return cells.get(key)
 
 
-@register.filter
-def moment(value: Any) -> SafeString | str:
-    """A time: the clock today, else with its day; machine-readable in full."""
+def written(value: datetime | None, style: str) -> str:
+    """`clock` 14:32:08, `zoned` with the zone, `stamp` with day and zone, `moment` with the day unless it is today.
+
+    static/js/times.js writes the same in the browser's own zone.
+    """
+    if value is None:
+        return words.MISSING
+    if style == "stamp":
+        return words.stamp(value)
+    if style == "moment" and value.date() != datetime.now(UTC).date():
+        return f"{value:%d %b %H:%M}"
+    return words.clock(value) + (" UTC" if style == "zoned" else "")
+
+
+def _time(value: Any, style: str) -> SafeString | str:
     found = words.moment(value)
     if found is None:
         return words.MISSING
-    shown = f"{found:%H:%M:%S}" if found.date() == datetime.now(UTC).date() else f"{found:%d %b %H:%M}"
-    return format_html('<time datetime="{}" title="{}">{}</time>', found.isoformat(), words.stamp(found), shown)
+    text = written(found, style)
+    title = format_html(' title="{}"', words.stamp(found)) if style == "moment" else ""
+    return format_html('<time datetime="{}" data-t="{}"{}>{}</time>', found.isoformat(), style, title, text)
 
 
+for name in ("clock", "zoned", "stamp", "moment"):
+    register.filter(name, partial(_time, style=name))
 register.filter("words", lambda name: str(name).replace("_", " "))
 register.filter("decimal", words.decimal)
 register.filter("age", words.age)
-register.filter("clock", words.clock)
-register.filter("stamp", words.stamp)
 register.filter("count", words.count)

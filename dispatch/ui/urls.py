@@ -7,7 +7,19 @@ from django.urls import path
 from django.urls.resolvers import URLPattern, URLResolver
 
 from dispatch.live import views as live
-from dispatch.ui.views import audit, capabilities, dead, fairness, overview, policy, queues, system, tasks, workers
+from dispatch.ui.views import (
+    audit,
+    capabilities,
+    dead,
+    fairness,
+    overview,
+    palette,
+    policy,
+    queues,
+    system,
+    tasks,
+    workers,
+)
 from dispatch.ui.views.account import ChangePassword, SignOut
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -29,7 +41,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("audit", audit.entries, name="audit"),
     path("system", system.system, name="system"),
     path("policy/<slug:kind>/<str:slug>/weight", policy.weight, name="weight"),
-    path("live/<slug:topic>.json", live.poll, name="poll"),
+    path("palette", palette.palette, name="palette"),
+    path("live/<str:name>.json", live.poll, name="poll"),
     path("login", account.login, name="account_login"),
     path("logout", SignOut.as_view(), name="account_logout"),
     path("account/inactive", account.account_inactive, name="account_inactive"),

@@ -1,6 +1,7 @@
 // Cells: puts changed values where the page shows them. Text only ever becomes text; attributes come from a short list.
 // What the operator is typing in, has focused or selected is left alone until he lets go of it.
 import { offer, isBusy } from "./edit.js";
+import { put } from "./times.js";
 
 const ATTRIBUTES = new Set(["x", "width", "height", "d", "hidden", "data-tone", "data-c", "data-scale", "data-until", "data-ttl", "data-count"]);
 const sprite = document.documentElement.dataset.icons;
@@ -54,6 +55,7 @@ export class Cells {
   }
 
   text(element, key, value) {
+    if (element.dataset.t) { if (!selected()?.containsNode(element, true)) put(element, value); return; }
     const text = value === undefined || value === false ? "" : String(value);
     if (element.textContent === text) return;
     if (selected()?.containsNode(element, true)) this.held.add(key);

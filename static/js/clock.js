@@ -10,10 +10,6 @@ export function hear(serverMs) {
 export const now = () => Date.now() - (seen.length ? Math.min(...seen) : 0);
 export const known = () => seen.length > 0;
 
-export function time(ms) {
-  return new Date(ms).toISOString().slice(11, 19);
-}
-
 const digits = (seconds) => `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 
 // Rings and digits step once a second; above 40 % of the TTL they are calm, in the last 10 % they alarm.

@@ -2,6 +2,9 @@
 import "./edit.js";
 import "./toasts.js";
 import "./rows.js";
+import "./views.js";
+import "./palette.js";
+import "./times.js";
 import { Live } from "./live.js";
 import { listen } from "./keys.js";
 

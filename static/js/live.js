@@ -2,6 +2,7 @@
 import { Cells } from "./cells.js";
 import { Pill } from "./pill.js";
 import * as clock from "./clock.js";
+import { write } from "./times.js";
 
 const STALE_MS = 6000; // older numbers are greyed out
 const SILENT_MS = 4000; // the server sends at least once a second; after this the socket counts as dead
@@ -11,6 +12,8 @@ const SPOKEN_MS = 15_000;
 export class Live {
   constructor(topic) {
     this.topic = topic;
+    const { pool, tenant } = document.body.dataset;
+    this.view = Object.entries({ pool, tenant }).filter(([, value]) => value).map(([name, value]) => `&${name}=${encodeURIComponent(value)}`).join("");
     this.cells = new Cells();
     this.pill = new Pill(document.getElementById("pill"), () => this.act());
     this.seq = null;
@@ -33,7 +36,7 @@ export class Live {
     clearTimeout(this.timer);
     this.retryAt = null;
     const scheme = location.protocol === "https:" ? "wss" : "ws";
-    const socket = new WebSocket(`${scheme}://${location.host}/ws/live?topic=${this.topic}`);
+    const socket = new WebSocket(`${scheme}://${location.host}/ws/live?topic=${encodeURIComponent(this.topic)}${this.view}`);
     this.socket = socket;
     this.silent = performance.now();
     socket.onmessage = (event) => this.take(JSON.parse(event.data));
@@ -80,7 +83,7 @@ export class Live {
   async poll() {
     this.pollAt = performance.now() + POLL_MS;
     try {
-      const answer = await fetch(`/live/${this.topic}.json`, { headers: { Accept: "application/json" }, redirect: "manual" });
+      const answer = await fetch(`/live/${encodeURIComponent(this.topic)}.json?${this.view}`, { headers: { Accept: "application/json" }, redirect: "manual" });
       if (answer.type === "opaqueredirect" || answer.status === 401) { location.reload(); return; }
       if (!answer.ok || this.open) return;
       this.polled = true;
@@ -99,10 +102,10 @@ export class Live {
 
   show() {
     const age = performance.now() - this.heard;
-    if (this.paused) this.pill.show("paused", `at ${clock.time(this.at)}`);
+    if (this.paused) this.pill.show("paused", `at ${write(this.at)}`);
     else if (this.open && this.seq !== null && age < STALE_MS) this.pill.show("live", `· ${((this.lag ?? 0) / 1000).toFixed(1)} s lag`);
     else if (this.polled && age < POLL_MS + STALE_MS) this.pill.show("live", "· every 5 s");
-    else if (age >= STALE_MS) this.pill.show("stale", `since ${clock.time(this.at)}`);
+    else if (age >= STALE_MS) this.pill.show("stale", `since ${write(this.at)}`);
     else if (this.retryAt) this.pill.show("waiting", `in ${Math.max(0, Math.ceil((this.retryAt - performance.now()) / 1000))} s`);
   }
 

@@ -164,9 +164,7 @@ def test_viewers_share_one_reading(pool: None, browse: Browse, monkeypatch: pyte
     clients = [browse(), browse("auditor")]
     readings: list[str] = []
     original = hub.cells.cells
-    monkeypatch.setattr(
-        hub.cells, "cells", lambda topic, numbers: (readings.append(topic), original(topic, numbers))[1]
-    )
+    monkeypatch.setattr(hub.cells, "cells", lambda kind, *numbers: (readings.append(kind), original(kind, *numbers))[1])
 
     async def story() -> None:
         async with opened(clients[0]) as one, opened(clients[1]) as two:

@@ -21,13 +21,17 @@ PARTS: dict[str, tuple[Callable[[Snapshot], Cells], ...]] = {
     "dead": (chrome.cells, dead.cells),
     "chrome": (chrome.cells,),
 }
+#: kinds with a reading of their own beside the shared numbers (dispatch/live/topics.py makes it)
+OWN: dict[str, Callable[[Snapshot, Any], Cells]] = {}
 
 
-def cells(topic: str, snapshot: Snapshot) -> Cells:
-    """All cells of one topic; KeyError for a topic that does not exist."""
+def cells(kind: str, snapshot: Snapshot, own: Any = None) -> Cells:
+    """All cells of one kind of topic; those of the frame are always with it."""
     found: Cells = {}
-    for part in PARTS[topic]:
+    for part in PARTS.get(kind, PARTS["chrome"]):
         found.update(part(snapshot))
+    if kind in OWN and own is not None:
+        found.update(OWN[kind](snapshot, own))
     return found
 
 

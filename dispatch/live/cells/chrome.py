@@ -9,16 +9,17 @@ from dispatch.live import words
 def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """Cells of the frame."""
     cycle = snapshot.get("cycle_ms")
-    dead = snapshot["dead"]["total"]
+    dead = snapshot.get("dead_kinds", {}).get("groups", 0)
+    firing = snapshot.get("alerts", {}).get("firing", 0)
     totals = snapshot["totals"]
     return {
         "at": words.millis(snapshot["at"]),
-        "stamp": words.stamp(snapshot["at"]),
-        "clock": f"{words.clock(snapshot['at'])} UTC",
+        "iso": snapshot["at"],
         "pool": f"pool {snapshot['pool']}",
         "policy": f"policy v{snapshot['policy_version']}"
         + ("" if cycle is None else f" · cycle {words.decimal(cycle, 0 if cycle >= 10 else 1)} ms"),
         "badge.dead": words.count(dead) if dead else "",
+        "badge.alerts": words.count(firing) if firing else "",
         "spoken": f"{words.count(totals['queued'])} queued, {words.count(totals['running'])} running, "
         f"oldest wait {words.age(totals['oldest_age_s'])}",
     }

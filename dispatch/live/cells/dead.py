@@ -32,7 +32,7 @@ def _letter(item: Mapping[str, Any], colours: Mapping[str, str]) -> dict[str, An
         "c": colours.get(item["class"], palette.OTHER),
         "reason": (item["reason"] or "").replace("_", " "),
         "error": error_line(item["error"]),
-        "at": words.clock(item["finished_at"]),
+        "at": item["finished_at"],
         "attempts": words.plural(item["attempts"], "attempt"),
     }
 
@@ -50,7 +50,7 @@ def commands(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"commands": [str(place) for place in range(len(rows))], "commands.some": bool(rows)}
     for place, row in enumerate(rows):
         found |= {
-            f"m.{place}.at": words.clock(row["at"]),
+            f"m.{place}.at": row["at"],
             f"m.{place}.actor": row["actor"],
             f"m.{place}.text": row["text"],
             f"m.{place}.reason": row["reason"] or "",

@@ -73,16 +73,15 @@ def _state(row: Mapping[str, Any], leases: list[Mapping[str, Any]]) -> str:
 def _lease(row: Mapping[str, Any], first: Mapping[str, Any] | None) -> dict[str, Any]:
     heard = f"heard {words.age(row['last_seen_s'])} ago" if row["last_seen_s"] is not None else "never heard"
     if first is None:
-        return {"until": None, "ttl": None, "lease": "no lease", "renewed": heard, "expires": ""}
+        return {"until": None, "ttl": None, "lease": "no lease", "renewed": heard, "expires": None, "free": True}
     until = words.moment(first["expires_at"])
-    renewed = words.moment(first["renewed_at"])
-    since = f"renewed {words.clock(renewed)}" if renewed else "not renewed yet"
     return {
         "until": words.millis(until),
         "ttl": first["ttl_s"],
         "lease": "expires in",
-        "expires": f"expires at {words.clock(until)} UTC",
-        "renewed": heard if row["last_seen_s"] is not None else since,
+        "expires": first["expires_at"],
+        "free": False,
+        "renewed": heard,
     }
 
 

@@ -6,6 +6,10 @@ SELECT now() AS at, p.id, p.slug, p.budget, l.epoch, l.cycle_ms, extract(epoch F
   FROM pool p LEFT JOIN pool_leader l ON l.pool_id = p.id
  WHERE p.slug = %(slug)s AND p.archived_at IS NULL
 
+-- name: numbers_pools
+-- All pools by name.
+SELECT slug FROM pool WHERE archived_at IS NULL ORDER BY slug
+
 -- name: numbers_classes
 -- The classes of a pool.
 SELECT id, slug, weight, version, min, max, level, slo_queue_s, slo_done_s,
@@ -157,6 +161,14 @@ SELECT t.id, t.type, c.slug AS class, n.slug AS tenant, t.reason, t.error, t.fin
 SELECT count(*) AS new_1h FROM task t
  WHERE t.state = 5 AND t.finished_at > now() - interval '1 hour' AND t.pool_id = %(pool_id)s
    AND (%(tenants)s::bigint[] IS NULL OR t.tenant_id = ANY (%(tenants)s::bigint[]))
+
+-- name: numbers_dead_kinds
+-- How many kinds of death there are (groups by fingerprint and reason), and how many began within the last hour.
+SELECT count(*) AS groups, count(*) FILTER (WHERE first_at > now() - interval '1 hour') AS new_1h
+  FROM (SELECT min(t.finished_at) AS first_at FROM task t
+         WHERE t.state = 5 AND t.pool_id = (SELECT id FROM pool WHERE slug = %(pool)s)
+           AND (%(tenants)s::bigint[] IS NULL OR t.tenant_id = ANY (%(tenants)s::bigint[]))
+         GROUP BY t.fingerprint, t.reason) g
 
 -- name: numbers_dead_groups
 -- Dead letters by what they died of, the largest groups first.

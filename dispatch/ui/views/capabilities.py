@@ -13,7 +13,7 @@ from dispatch.ui import pages
 @pages.page
 def capabilities(request: HttpRequest) -> HttpResponse:
     """The answer in a sentence, then one row per set."""
-    items = supply.supply(pages.caller(request))
+    items = supply.supply(pages.person(request))
     context: dict[str, Any] = {"rows": [item | {"state": state(item)} for item in items], "answer": answer(items)}
     return pages.show(request, "ui/capabilities.html", **context)
 

@@ -46,7 +46,7 @@ Values = Mapping[str, Any]
 @pages.page
 def fairness(request: HttpRequest, kind: str = "", slug: str = "") -> HttpResponse:
     """Both tables, and the editor of one object where the address names one."""
-    return _show(request, policy.get(pages.caller(request), _known(kind), slug) if kind else None, kind)
+    return _show(request, policy.get(pages.person(request), _known(kind), slug) if kind else None, kind)
 
 
 @login_required
@@ -58,7 +58,7 @@ def edit(request: HttpRequest, kind: str, slug: str) -> HttpResponse:
 def save(request: HttpRequest, kind: str, slug: str) -> HttpResponse:
     """Save what was changed; a refusal brings the draft back with the reason beside the fields."""
     draft = _draft(_known(kind), request.POST)
-    caller = pages.caller(request)
+    caller = pages.person(request)
     try:
         if not draft:
             raise errors.Invalid(("body", "Nothing was changed."))
@@ -81,7 +81,7 @@ def check(request: HttpRequest, kind: str, slug: str) -> HttpResponse:
     problems: list[dict[str, str]] = []
     context: dict[str, Any] = {"changed": len(draft)}
     try:
-        found = policy.check(pages.caller(request), kind, slug, _values(draft))
+        found = policy.check(pages.person(request), kind, slug, _values(draft))
         problems, context["warnings"] = found["errors"], found["warnings"]
         if found["current"]["version"] != _version(request.POST):
             context["news"] = _news(kind, request.POST, found["current"])
@@ -105,7 +105,7 @@ def _show(
     draft: Mapping[str, str] | None = None,
     refusal: errors.EvenflowError | None = None,
 ) -> HttpResponse:
-    caller = pages.caller(request)
+    caller = pages.person(request)
     context: dict[str, Any] = {
         "tables": [{"kind": one, "fields": FIELDS[one], "rows": _rows(caller, one)} for one in FIELDS],
         "chosen": current,

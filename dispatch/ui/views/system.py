@@ -9,4 +9,4 @@ from dispatch.ui import pages
 @pages.page
 def system(request: HttpRequest) -> HttpResponse:
     """Pulses, leaders and sizes."""
-    return pages.show(request, "ui/system.html", **services.system(pages.caller(request)))
+    return pages.show(request, "ui/system.html", **services.system(pages.person(request)))

@@ -32,7 +32,7 @@ def workers(request: HttpRequest) -> HttpResponse:
 @pages.page
 def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
     """One worker: state, sessions, leases, and the commands with what each one would hit."""
-    found = worker_control.get_worker(pages.caller(request), worker_id)
+    found = worker_control.get_worker(pages.person(request), worker_id)
     icon, tone = STATES.get(found["state"], ("none", "idle"))
     marks = colours(request)
     context: dict[str, Any] = {
@@ -53,7 +53,7 @@ def steer(request: HttpRequest, worker_id: int, verb: str) -> pages.Told:
     if not reason:
         raise errors.Invalid(("reason", "Say why; it is kept in the audit."))
     field, value, _, done = VERBS[verb]
-    found = worker_control.patch_worker(pages.caller(request), worker_id, {field: value}, reason)
+    found = worker_control.patch_worker(pages.person(request), worker_id, {field: value}, reason)
     return f"Worker {found['name']} {done}", {}
 
 

@@ -1,0 +1,71 @@
+"""The frame around every page: the tenant and pool looked at, the palette, times in another zone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from dispatch.services import policy
+from dispatch.services.messages import Caller
+
+Browse = Callable[..., Client]
+
+
+def entries(client: Client, typed: str, **view: str) -> dict[str, dict[str, Any]]:
+    answer = client.get("/palette", {"q": typed, **view})
+    assert answer.status_code == 200
+    return {entry["text"]: entry for entry in answer.json()["entries"]}
+
+
+def test_an_operator_narrows_every_page_to_one_tenant(task: Callable[..., int], browse: Browse) -> None:
+    task(tenant="sales"), task(tenant="sales"), task(tenant="legal")
+    client = browse()
+    assert client.get("/").context["cells"]["t.queued"] == "3"
+    page = client.get("/?tenant=legal")
+    assert page.context["cells"]["t.queued"] == "1"
+    assert 'href="/queues?tenant=legal"' in page.content.decode(), "the choice goes along"
+    assert 'data-tenant="legal"' in page.content.decode(), "and so do the live numbers"
+    assert client.get("/live/overview.json?tenant=legal").json()["changes"]["t.queued"] == "1"
+    assert client.get("/system?tenant=legal").status_code == 200, "the fleet stays everybody's"
+    assert client.get("/?tenant=nobody").status_code == 404
+
+
+def test_the_pool_is_chosen_in_the_address(task: Callable[..., int], system: Caller, browse: Browse) -> None:
+    task()
+    policy.create(system, "pool", "night", {})
+    client = browse()
+    assert client.get("/").context["cells"]["t.queued"] == "1"
+    page = client.get("/?pool=night")
+    assert (page.context["cells"]["t.queued"], page.context["cells"]["pool"]) == ("0", "pool night")
+    assert '<option value="night" selected>' in page.content.decode()
+    assert client.get("/?pool=none").status_code == 404
+
+
+def test_a_member_cannot_look_at_another_tenant(task: Callable[..., int], browse: Browse) -> None:
+    task(tenant="sales")
+    member = browse("", tenant="legal")
+    assert member.get("/?tenant=sales").status_code == 404
+    assert member.get("/live/overview.json?tenant=sales").status_code == 404
+    assert member.get("/?tenant=legal").context["cells"]["t.queued"] == "0"
+
+
+def test_the_palette_finds_what_this_person_may_know(task: Callable[..., int], browse: Browse) -> None:
+    number = task()
+    operator = browse()
+    assert entries(operator, "")["Overview"]["href"] == "/"
+    assert entries(operator, "qu")["Queues"]["note"] == "page"
+    assert entries(operator, str(number))[f"Task {number:,}"]["href"] == f"/tasks/{number}"
+    assert entries(operator, "interact")["Edit weights of interactive"]["href"] == "/fairness/class/interactive#editor"
+    assert entries(operator, "sales")["sales"]["href"] == "/?tenant=sales"
+    assert entries(operator, "a&b")["Search tasks for a&b"]["href"] == "/tasks?q=a%26b"
+    member = browse("", tenant="legal")
+    assert "sales" not in entries(member, "sales") and "legal" in entries(member, "legal")
+    assert not [text for text in entries(member, "interact") if text.startswith(("Edit", "Pause"))]
+    assert Client().get("/palette").status_code == 302
+
+
+@pytest.mark.parametrize("path", ["/", "/audit", "/system", "/capabilities"])
+def test_times_say_what_they_are(path: str, pool: None, browse: Browse) -> None:
+    text = browse().get(path).content.decode()
+    assert 'data-t="stamp"' in text or 'data-t="moment"' in text
