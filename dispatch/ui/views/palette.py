@@ -33,12 +33,16 @@ def palette(request: HttpRequest) -> HttpResponse:
     low = typed.lower()
     fits = [entry for entry in found if low in entry["text"].lower()]
     fits.sort(key=lambda entry: not entry["text"].lower().startswith(low))
-    return JsonResponse({"entries": [*_task(request, typed), *fits[:MOST]]}, headers={"Cache-Control": "no-store"})
+    entries = [*_task(typed), *fits[:MOST], *_search(typed)]
+    return JsonResponse({"entries": entries}, headers={"Cache-Control": "no-store"})
 
 
-def _task(request: HttpRequest, typed: str) -> Iterator[Entry]:
+def _task(typed: str) -> Iterator[Entry]:
     if (number := search.task_number(typed)) is not None:
         yield _entry("tasks", f"Task {number:,}", "open", f"/tasks/{number}")
+
+
+def _search(typed: str) -> Iterator[Entry]:
     if typed:
         yield _entry("search", f"Search tasks for {typed}", "", f"/tasks?{urlencode({'q': typed})}")
 
