@@ -12,6 +12,7 @@ from dispatch.api import (
     routes_operations,
     routes_policy,
     routes_tasks,
+    routes_webhooks,
 )
 from dispatch.api.app import Api, Bearer, StrictParser
 from dispatch.errors import NotFound
@@ -33,6 +34,7 @@ for routes in (
     routes_commands,
     routes_bulk,
     routes_alerts,
+    routes_webhooks,
 ):
     api.add_router("", routes.router)
 

@@ -1,4 +1,4 @@
-"""The cluster: django-q2's own, whose sentinel also keeps the dispatcher and the reconciler running.
+"""The cluster: django-q2's own, whose sentinel also keeps our loops running: dispatcher, reconciler, messenger.
 
 Why not as q2 tasks: q2 looks at its schedules every 30 s, and a task on its queue inherits retry and timeout.
 Anything may be killed or stand still (jobs/vigil.py): the sentinel renews its processes, the cluster process renews the
@@ -26,7 +26,7 @@ from dispatch.jobs.vigil import Beat, Vigil
 
 logger = logging.getLogger(__name__)
 
-LOOPS = ("dispatcher", "reconciler")  # modules of this package with a function run(stop)
+LOOPS = ("dispatcher", "reconciler", "messenger")  # modules of this package with a function run(stop)
 STOP_PATIENCE_S = 5.0
 RESTART_S = 0.5
 

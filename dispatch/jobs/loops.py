@@ -1,4 +1,4 @@
-"""Shared by the loops of dispatcher and reconciler: stop event, pulse, and what to do when the database is away."""
+"""Shared by the loops of the cluster: stop event, pulse, and what to do when the database is away."""
 
 import logging
 import time

@@ -7,6 +7,7 @@ from dispatch.models.ledger import Decision, LaneDelta, LaneDepth, LearnedCost, 
 from dispatch.models.operations import ApiKey, AuditEvent, IdempotencyKey
 from dispatch.models.people import Membership, User
 from dispatch.models.policy import Capability, CapSet, Pool, Tenant, TenantUser, Tool, WorkClass
+from dispatch.models.webhooks import Webhook, WebhookDelivery
 from dispatch.models.work import Attempt, JournalEntry, Lane, Lease, Task
 
 __all__ = [
@@ -40,6 +41,8 @@ __all__ = [
     "TenantUser",
     "Tool",
     "User",
+    "Webhook",
+    "WebhookDelivery",
     "WorkClass",
     "Worker",
     "WorkerSession",

@@ -49,6 +49,15 @@ OPERATIONS = {
     ("get", "/workers/{worker_id}"): "get_worker",
     ("patch", "/workers/{worker_id}"): "patch_worker",
     ("post", "/leases/{task_id}/revoke"): "revoke",
+    ("get", "/webhooks"): "list_webhooks",
+    ("post", "/webhooks"): "create_webhook",
+    ("get", "/webhooks/{webhook_id}"): "get_webhook",
+    ("patch", "/webhooks/{webhook_id}"): "patch_webhook",
+    ("delete", "/webhooks/{webhook_id}"): "delete_webhook",
+    ("post", "/webhooks/{webhook_id}/rotate"): "rotate_webhook",
+    ("post", "/webhooks/{webhook_id}/test"): "test_webhook",
+    ("get", "/webhooks/{webhook_id}/deliveries"): "list_deliveries",
+    ("post", "/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver"): "redeliver",
 }
 KINDS = {"pool": "pools", "class": "classes", "tenant": "tenants", "tool": "tools", "capability": "capabilities"}
 for kind, plural in KINDS.items():
