@@ -7,15 +7,27 @@ from collections.abc import Sequence
 from enum import Enum
 
 BEATS_PER_S = 1_000  #: heartbeat calls a second that one pool should cause at most
+SPREAD = 0.1  #: how much longer than the shortest the longest interval of a fleet is
 MAX_EXTENSIONS = 5  #: outages in a row that a lease survives without one heartbeat
 
 Span = tuple[int, int]  # a web process was up from … to …
 
 
-def heartbeat_every_s(base_s: float, ttl_s: float, sessions: int) -> float:
-    """Seconds between heartbeats: the pool's setting, stretched so that the fleet makes at most BEATS_PER_S calls a
-    second, but never beyond half the TTL (a beat may get lost once) and never below the setting."""
-    return max(base_s, min(ttl_s / 2, sessions / BEATS_PER_S))
+def heartbeat_every_s(base_s: float, ttl_s: float, sessions: int, session: int) -> float:
+    """Seconds between the heartbeats of one session.
+
+    The pool's setting, stretched so that the fleet makes at most BEATS_PER_S calls a second, and up to SPREAD more, by
+    the session's id: agents that started together do not beat together. Never below the setting, never beyond half the
+    TTL (a beat may get lost once).
+    """
+    most = max(base_s, ttl_s / 2)
+    shortest = max(base_s, min(most / (1 + SPREAD), sessions / BEATS_PER_S))
+    return min(most, shortest * (1 + SPREAD * _scatter(session)))
+
+
+def _scatter(session: int) -> float:
+    """0..1 from an id; ids in a row lie far apart (multiples of the golden ratio fill the interval evenly)."""
+    return session * 0x9E3779B1 % 2**32 / 2**32
 
 
 class Verdict(Enum):

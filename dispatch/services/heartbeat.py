@@ -102,7 +102,7 @@ def _answer(request: HeartbeatRequest, session: dict[str, Any], renewed: dict[Ke
         leases=leases,
         worker_directive="drain" if session["draining"] else "continue",
         heartbeat_every_s=lease.heartbeat_every_s(
-            session["heartbeat_every_s"], session["lease_ttl_s"], _sessions_of(session["pool_id"])
+            session["heartbeat_every_s"], session["lease_ttl_s"], _sessions_of(session["pool_id"]), request.session_id
         ),
     )
 

@@ -7,7 +7,8 @@ from dispatch.store import db
 
 FOLD = 20_000  # appended changes of lane counts folded at once
 RECENT = 100_000  # newest tasks looked at for leases that are missing
-DEPTH = 10_000  # lanes deeper than this are not recounted
+DEPTH = 10_000  # queued tasks: lanes deeper than this are not recounted
+BOUND = 50_000  # scheduled, held, dead tasks: a state with more of them is not recounted
 INVARIANT = "invariant"
 KINDS = ("pool", "class", "tenant", "tool", "worker")
 
@@ -70,7 +71,7 @@ def check_invariants() -> dict[str, int]:
     for name, params in (
         ("broken_leases", {}),
         ("orphan_tasks", {"window": RECENT}),
-        ("drifted_lanes", {"bound": DEPTH}),
+        ("drifted_lanes", {"deep": DEPTH, "bound": BOUND}),
     ):
         with db.atomic():
             found[name] = int(db.tuples(name, params)[0][0])
@@ -82,6 +83,6 @@ def _broken(name: str, count: int) -> Finding:
     texts = {
         "broken_leases": f"{count} leases name a task that is not leased.",
         "orphan_tasks": f"{count} leased tasks have no lease.",
-        "drifted_lanes": f"The counted depth of {count} lanes is not the number of their rows.",
+        "drifted_lanes": f"The counted tasks of {count} lanes are not the number of their rows.",
     }
     return Finding(rule=INVARIANT, subject=name, severity="critical", text=texts[name], evidence={"count": count})

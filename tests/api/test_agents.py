@@ -183,7 +183,8 @@ def test_heartbeats_renew_each_lease_for_itself(world: World) -> None:
     assert [beat["task_id"] for beat in reply.data["leases"]] == [beat["task_id"] for beat in beats]
     assert reply.data["leases"][0]["sanitized"] is True
     assert reply.data["leases"][0]["expires_at"] >= lease["expires_at"]
-    assert (reply.data["worker_directive"], reply.data["heartbeat_every_s"]) == ("continue", 10.0)
+    assert reply.data["worker_directive"] == "continue"
+    assert 10 <= reply.data["heartbeat_every_s"] <= 11, "the pool's setting and up to a tenth"
     assert Lease.objects.get(pk=lease["task_id"]).progress_note == "a\ufffdb"
     assert world.door.post("/heartbeats", {"session_id": session, "leases": []}).data["leases"] == []
 

@@ -11,7 +11,8 @@ from tests.api import test_tasks as tasks
 from tests.api.conftest import World
 from tests.api.planes import Door, HotDoor
 
-FLEETING = {"id", "task_id", "worker_id", "session_id", "lane", "token", "expires_at"}
+# the interval of heartbeats depends on the session's id
+FLEETING = {"id", "task_id", "worker_id", "session_id", "lane", "token", "expires_at", "heartbeat_every_s"}
 
 
 def plain(value: Any) -> Any:

@@ -1,10 +1,21 @@
 """Leases in the core: intervals and outages, as pure arithmetic."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch.core.lease import MAX_EXTENSIONS, Span, Verdict, heartbeat_every_s, judge_expired, judge_overdue
+from dispatch.core.lease import (
+    BEATS_PER_S,
+    MAX_EXTENSIONS,
+    SPREAD,
+    Span,
+    Verdict,
+    heartbeat_every_s,
+    judge_expired,
+    judge_overdue,
+)
 
 S = 1_000_000
 
@@ -67,9 +78,19 @@ def test_more_listeners_never_save_a_lease(spans: list[Span], renewed: int, ttl:
     assert (one, every) != (Verdict.RECLAIM, Verdict.EXTEND)
 
 
-@given(st.floats(0.1, 1000), st.floats(1, 10_000), st.integers(0, 10**7))
+@given(st.floats(0.1, 1000), st.floats(1, 10_000), st.integers(0, 10**7), st.integers(1, 2**63 - 1))
 def test_the_interval_is_never_below_the_setting_nor_stretched_beyond_half_the_ttl(
-    base: float, ttl: float, sessions: int
+    base: float, ttl: float, sessions: int, session: int
 ) -> None:
-    every = heartbeat_every_s(base, ttl, sessions)
+    every = heartbeat_every_s(base, ttl, sessions, session)
     assert base <= every <= max(base, ttl / 2)
+
+
+@given(st.integers(0, 12 * BEATS_PER_S), st.integers(1, 2**40))
+def test_sessions_made_in_a_row_are_spread_over_a_tenth_and_stay_under_the_bound(sessions: int, first: int) -> None:
+    told = sorted(heartbeat_every_s(10, 30, sessions, first + n) for n in range(100))
+    shortest = max(10.0, sessions / BEATS_PER_S)
+    assert shortest <= told[0] < told[-1] <= shortest * (1 + SPREAD)
+    gaps = [after - before for before, after in pairwise(told)]
+    assert max(gaps) < 4 * shortest * SPREAD / len(told), "no two sessions in a row beat together"
+    assert sum(1 / every for every in told) * sessions / len(told) <= BEATS_PER_S * (1 + 1e-9)

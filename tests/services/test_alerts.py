@@ -128,16 +128,25 @@ def test_a_tenant_silences_its_own_alerts_only() -> None:
 def test_alerts_whose_ground_is_gone_are_resolved() -> None:
     make_world()
     (task,) = fleet.put(1)
+    worker = fleet.join().worker_id
     alerts.raise_all(
         [
-            finding("pool:1", rule="web_outage"),
+            finding("pool:1", rule="web_outage", pool_id=fleet.pool_id()),
+            finding(f"worker:{worker}", rule="quarantine"),
             finding(f"task:{task}", rule="max_handbacks", evidence={"task_id": task}),
         ]
     )
     fleet.sql("UPDATE task SET state = 3")
-    assert alerts.end_stale() == 0
+    fleet.sql("UPDATE worker SET quarantined = true")
     fleet.sql("UPDATE alert SET seen_at = now() - interval '2 minutes'")
+    assert alerts.end_stale() == 0
     pulse.register_process("web", {})
+    assert alerts.end_stale() == 0, "it is back, but not for a whole TTL"
+    fleet.sql("UPDATE process SET up_since = now() - interval '31 s'")
+    assert alerts.end_stale() == 1
+    fleet.sql("DELETE FROM demand")
+    fleet.sql("DELETE FROM worker_session")
+    fleet.sql("DELETE FROM worker")
     assert alerts.end_stale() == 1
     fleet.sql("UPDATE task SET state = 1")
     assert alerts.end_stale() == 1

@@ -122,7 +122,8 @@ def test_a_draining_worker_is_told() -> None:
     fleet.sql("UPDATE worker SET draining = true")
     request = HeartbeatRequest(caller=fleet.AGENT, session_id=session, beats=())
     (answer,) = heartbeat.heartbeat_many([request])
-    assert (answer.worker_directive, answer.heartbeat_every_s) == ("drain", 10)
+    assert answer.worker_directive == "drain"
+    assert 10 <= answer.heartbeat_every_s <= 11
 
 
 def test_many_leases_go_in_chunks_and_doubles_are_answered_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,11 +151,13 @@ def test_calls_of_several_sessions_are_kept_apart() -> None:
         (10, 30, 0, 10),
         (10, 30, 10 * BEATS_PER_S, 10),
         (10, 30, 12 * BEATS_PER_S, 12),
-        (10, 30, 10**9, 15),
+        (10, 30, 10**9, 15 / 1.1),
         (1, 2, 0, 1),
     ],
 )
 def test_the_interval_stretches_with_the_fleet_up_to_half_the_ttl(
     base: float, ttl: float, sessions: int, every: float
 ) -> None:
-    assert heartbeat_every_s(base, ttl, sessions) == every
+    told = [heartbeat_every_s(base, ttl, sessions, session) for session in range(100)]
+    assert min(told) == pytest.approx(every)
+    assert every * 1.09 < max(told) <= every * 1.1 or max(told) == every == ttl / 2

@@ -126,6 +126,29 @@ def test_broken_invariants_raise_one_alert_each_until_they_hold_again() -> None:
     assert fleet.value("SELECT count(*) FROM alert WHERE resolved_at IS NULL AND subject <> 'drifted_lanes'") == 0
 
 
+@pytest.mark.parametrize("column", ["queued", "scheduled", "held", "dead"])
+@pytest.mark.parametrize("wrong", [1, -1])
+def test_each_count_that_drifts_from_its_rows_is_found(column: str, wrong: int) -> None:
+    for state in (0, 1, 3, 5):
+        (task,) = fleet.put()
+        fleet.sql("UPDATE task SET state = %s, queued_at = NULL, finished_at = now() WHERE id = %s", state, task)
+    upkeep.fold()
+    assert upkeep.check_invariants() == {}
+    fleet.sql(f"UPDATE lane_depth SET {column} = {column} + %s", wrong)
+    assert upkeep.check_invariants() == {"drifted_lanes": 1}
+    assert fleet.sql("SELECT rule, subject, severity FROM alert") == [("invariant", "drifted_lanes", "critical")]
+    fleet.sql(f"UPDATE lane_depth SET {column} = {column} - %s", wrong)
+    assert upkeep.check_invariants() == {}
+    assert fleet.value("SELECT count(*) FROM alert WHERE resolved_at IS NULL") == 0
+
+
+def test_rows_that_were_never_counted_are_found() -> None:
+    (task,) = fleet.put()
+    fleet.sql("UPDATE task SET state = 5, queued_at = NULL, finished_at = now() WHERE id = %s", task)
+    fleet.sql("DELETE FROM lane_delta")
+    assert upkeep.check_invariants() == {"drifted_lanes": 1}
+
+
 def test_a_pulse_with_a_gap_counts_as_up_from_its_return() -> None:
     process = pulse.register_process("web", {"port": 1})
     fleet.sql("UPDATE process SET up_since = now() - interval '1 hour', beat_at = now() - interval '2 s'")

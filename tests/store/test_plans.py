@@ -95,6 +95,7 @@ def statements(held: list[int]) -> dict[str, dict[str, Any]]:
         "sample_queues": {},
         "idle_facts": {"session_id": session},
         "broken_leases": {},
+        "drifted_lanes": {"deep": 100, "bound": 1000},
     }  # fmt: skip
 
 

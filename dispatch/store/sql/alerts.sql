@@ -92,12 +92,16 @@ SELECT * FROM silence WHERE id = %(id)s FOR UPDATE
 UPDATE silence SET ends_at = now(), starts_at = least(starts_at, now()) WHERE id = %(id)s AND ends_at > now()
 
 -- name: stale_alerts
--- Open alerts whose ground is gone: of an outage a minute ago while a web process beats again, and of a task that was
--- set aside and is not any more.
-SELECT a.rule, a.subject FROM alert a
+-- Open alerts whose ground is gone: of an outage when a web process has been up for a whole TTL without a gap, of a task
+-- that is not set aside any more, and of a worker that is not in quarantine (an operator's word resolves that at once).
+SELECT a.rule, a.subject FROM alert a LEFT JOIN pool o ON o.id = a.pool_id
  WHERE a.resolved_at IS NULL
-   AND (a.rule = 'web_outage' AND a.seen_at < now() - interval '60 seconds'
-            AND EXISTS (SELECT 1 FROM process p WHERE p.kind = 'web' AND p.beat_at > now() - interval '5 seconds')
+   AND (a.rule = 'web_outage' AND a.seen_at < now() - make_interval(secs => coalesce(o.lease_ttl_s, 0))
+            AND EXISTS (SELECT 1 FROM process p
+                         WHERE p.kind = 'web' AND p.beat_at > now() - interval '3 seconds'
+                           AND p.up_since <= now() - make_interval(secs => coalesce(o.lease_ttl_s, 0)))
+        OR a.rule = 'quarantine'
+            AND NOT EXISTS (SELECT 1 FROM worker w WHERE w.quarantined AND 'worker:' || w.id = a.subject)
         OR a.rule = 'max_handbacks'
             AND NOT EXISTS (SELECT 1 FROM task t WHERE t.id = (a.evidence->>'task_id')::bigint AND t.state = 3))
  ORDER BY a.rule, a.subject LIMIT 1000

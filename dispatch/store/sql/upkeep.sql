@@ -132,8 +132,8 @@ SELECT now(), 1, c.pool_id, c.id, greatest(0, coalesce(depth.queued, 0)), coales
  WHERE c.archived_at IS NULL
 
 -- name: broken_leases
--- I1: a task is leased exactly when one lease names it. Counted over the leases and by existence, not over all tasks.
-SELECT count(*)::int FROM lease l LEFT JOIN task t ON t.id = l.task_id WHERE t.state IS DISTINCT FROM 2
+-- I1: a task is leased exactly when one lease names it. One look at a task per lease: a join might read all tasks.
+SELECT count(*)::int FROM lease l WHERE (SELECT t.state FROM task t WHERE t.id = l.task_id) IS DISTINCT FROM 2
 
 -- name: orphan_tasks
 -- I1, the other way: leased tasks without a lease, among those that moved lately.
@@ -142,10 +142,38 @@ SELECT count(*)::int FROM task t
    AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.task_id = t.id)
 
 -- name: drifted_lanes
--- I2: the counted depth of lanes that have work, or are said to, against the rows themselves (bounded per lane).
+-- I2: the counts kept of lanes against the rows themselves, in each state that is counted; how many lanes differ.
+-- Queued tasks are counted lane by lane up to a bound. Of the other states all rows are read in the order of their own
+-- index, and a state with more rows than the bound is left out.
+WITH said AS MATERIALIZED (
+    SELECT lane_id, sum(queued) AS queued, sum(scheduled) AS scheduled, sum(held) AS held, sum(dead) AS dead
+      FROM (SELECT lane_id, queued, scheduled, held, dead FROM lane_depth
+            UNION ALL SELECT lane_id, queued, scheduled, held, dead FROM lane_delta) d
+     GROUP BY lane_id
+), scheduled AS MATERIALIZED (
+    SELECT lane_id FROM task WHERE state = 0 ORDER BY pool_id, run_at LIMIT %(bound)s
+), held AS MATERIALIZED (
+    SELECT lane_id FROM task WHERE state = 3 ORDER BY pool_id, id LIMIT %(bound)s
+), dead AS MATERIALIZED (
+    SELECT lane_id FROM task WHERE state = 5 ORDER BY finished_at, id LIMIT %(bound)s
+), whole AS (
+    SELECT (SELECT count(*) FROM scheduled) < %(bound)s AS scheduled, (SELECT count(*) FROM held) < %(bound)s AS held,
+           (SELECT count(*) FROM dead) < %(bound)s AS dead
+), rows AS (
+    SELECT lane_id, sum(s) AS scheduled, sum(h) AS held, sum(d) AS dead
+      FROM (SELECT lane_id, 1 AS s, 0 AS h, 0 AS d FROM scheduled UNION ALL SELECT lane_id, 0, 1, 0 FROM held
+            UNION ALL SELECT lane_id, 0, 0, 1 FROM dead) x GROUP BY lane_id
+)
 SELECT count(*)::int FROM (
-    SELECT d.lane_id, sum(d.queued) AS said,
-           (SELECT count(*) FROM (SELECT 1 FROM task t WHERE t.lane_id = d.lane_id AND t.state = 1 LIMIT %(bound)s) x) AS rows
-      FROM (SELECT lane_id, queued FROM lane_depth UNION ALL SELECT lane_id, queued FROM lane_delta) d
-     GROUP BY d.lane_id
-) y WHERE y.rows < %(bound)s AND y.said <> y.rows
+    SELECT y.lane_id FROM (
+        SELECT said.lane_id, said.queued,
+               (SELECT count(*) FROM (SELECT 1 FROM task t WHERE t.lane_id = said.lane_id AND t.state = 1 LIMIT %(deep)s) x
+               ) AS rows
+          FROM said
+    ) y WHERE y.rows < %(deep)s AND y.queued <> y.rows
+    UNION
+    SELECT lane_id FROM said FULL JOIN rows USING (lane_id) CROSS JOIN whole
+     WHERE whole.scheduled AND coalesce(said.scheduled, 0) <> coalesce(rows.scheduled, 0)
+        OR whole.held AND coalesce(said.held, 0) <> coalesce(rows.held, 0)
+        OR whole.dead AND coalesce(said.dead, 0) <> coalesce(rows.dead, 0)
+) z
