@@ -4,6 +4,8 @@ Scopes: all (every pool there is), pool, class, tenant, tool, worker (by its nam
 and, where given, its end; it is a column of what it stops, so it survives every restart, holds for retries, requeues
 and due schedules alike, and is over when its time is (the dispatcher asks the database's clock each cycle).
 Pausing again replaces author, reason and end. Resuming what is not paused changes nothing and leaves no audit entry.
+The administrators of a tenant, and its keys with `operate`, pause and resume their own tenant; a pause that somebody
+else has put on it stays theirs.
 """
 
 from datetime import datetime
@@ -29,7 +31,7 @@ def pause(
     until: datetime | None = None,
     pool: str | None = None,
 ) -> dict[str, Any]:
-    """Pause a scope (`operate` for the whole installation). `pool` tells workers of one name apart."""
+    """Pause a scope (`operate`; inside a tenant: that tenant only). `pool` tells workers of one name apart."""
     return _set(caller, "pause", scope, slug, reason, until, pool)
 
 
@@ -52,6 +54,8 @@ def _set(
         _permit(caller, scope)
         _check(scope, slug, reason, until, pool)
         rows = _rows(caller, scope, slug, pool)
+        if not _operates(caller):
+            _permit_own(caller, rows[0])
         changing = [row for row in rows if verb == "pause" or row.paused]
         before = _state(changing[0]) if changing else {}
         with store.history(actor=caller.name, reason=reason, request_id=caller.request_id):
@@ -77,10 +81,25 @@ def _state(row: store.Row) -> dict[str, Any]:
     return {name: getattr(row, name) for name in SHOWN}
 
 
+def _operates(caller: Caller) -> bool:
+    return "operate" in caller.scopes and access.everywhere(caller)
+
+
 def _permit(caller: Caller, scope: str) -> None:
-    access.require_everywhere(caller, "operate")
+    if scope == "tenant" and not _operates(caller):
+        access.require(caller, "operate")
+    else:
+        access.require_everywhere(caller, "operate")
     if caller.pool_id is not None and scope in {"all", "tenant", "tool"}:
         raise Forbidden("A key of one pool pauses that pool, its classes and its workers only.")
+
+
+def _permit_own(caller: Caller, tenant: store.Row) -> None:
+    """Whether somebody of a tenant may pause or resume it now."""
+    access.require(caller, "operate", tenant.pk)
+    by = tenant.paused_by
+    if tenant.paused and not db.tuples("is_of_tenant", {"name": by, "tenant_id": tenant.pk})[0][0]:
+        raise Forbidden(f"{by} has paused the tenant for the whole installation; an operator takes that off.")
 
 
 def _check(scope: str, slug: str | None, reason: str, until: datetime | None, pool: str | None) -> None:
@@ -104,8 +123,10 @@ def _past(until: datetime) -> str | None:
 
 
 def _rows(caller: Caller, scope: str, slug: str | None, pool: str | None) -> list[store.Row]:
-    """What the scope names, locked; a name that is unknown, or of another pool than the caller's, is Invalid."""
+    """What the scope names, locked; a name that is unknown, or not of the caller's pool or tenant, is Invalid."""
     rows = store.pausable("pool" if scope == "all" else scope, slug, caller.pool_id)
+    if scope == "tenant":
+        rows = [row for row in rows if access.sees_tenant(caller, row.pk)]
     if scope == "worker" and pool is not None:
         rows = [row for row in rows if row.pool.slug == pool]
     if not rows:

@@ -224,3 +224,42 @@ def test_six_hundred_requeues_and_the_longest_tenant_name(product: Product, inva
         product.ok("POST", "/api/v1/completions", {"outcomes": outcomes})
         done += len(leases)
     session.goodbye()
+
+
+BURY = """
+update task set state = 5, queued_at = null, finished_at = now(), attempts = 3, reason = 'max_attempts',
+       fingerprint = 'bulk', error = '{"message": "no"}' where id = any(%(ids)s)
+"""
+MOVED = """
+select count(*) filter (where state = 1) as queued, count(*) filter (where state = 5) as dead,
+       (select done from bulk_job where id = %(job)s) as done,
+       (select count(*) from audit_event where action = 'requeue' and target_kind = 'task' and not refused
+          and target = any(%(ids)s::bigint[]::text[])) as told
+  from task where id = any(%(ids)s)
+"""
+
+
+def test_a_bulk_job_goes_on_after_the_kill_of_its_process(product: Product, invariants: Invariants) -> None:
+    ledger, count = Ledger(product), 150
+    ids = submit(product, *[{"tenant": "gamma", "type": "bulk", "payload": number} for number in range(count)])
+    ledger.execute(BURY, ids=ids)
+    body = {"action": "requeue", "filter": {"tenant": "gamma", "type": "bulk"}, "rate_per_s": 60, "reason": "mended"}
+    job = product.ok("POST", "/api/v1/bulk", body)["id"]
+    killed, seen, end = 0, set(), time.monotonic() + 60
+    while True:
+        row = ledger.one(MOVED, ids=ids, job=job)
+        assert row["queued"] + row["dead"] == count, "each task is dead or queued at any time"
+        assert row["queued"] == row["done"] == row["told"], "what is told is what has moved"
+        seen.add(row["done"])
+        if killed < 2 and count / 5 * (2 * killed + 1) <= row["done"] < count:
+            product.kill("reconciler")
+            killed += 1
+        if product.ok("GET", f"/api/v1/bulk/{job}")["state"] == "done":
+            break
+        assert time.monotonic() < end, row
+        time.sleep(0.02)
+    assert killed == 2
+    assert ledger.one(MOVED, ids=ids, job=job) == {"queued": count, "dead": 0, "done": count, "told": count}
+    invariants.did("requeue", count)
+    again = product.ok("POST", "/api/v1/bulk", {**body, "action": "cancel", "rate_per_s": None})["id"]
+    product.wait_for(lambda: product.ok("GET", f"/api/v1/bulk/{again}")["state"] == "done")

@@ -7,7 +7,7 @@ import pytest
 
 from dispatch.errors import Conflict, Forbidden, Invalid
 from dispatch.models import AuditEvent, Pool, Tenant, WorkClass
-from dispatch.services import claim, overview, policy, upkeep, worker_control
+from dispatch.services import access, claim, keys, overview, policy, upkeep, worker_control
 from dispatch.services.pause import pause, resume
 from dispatch.services.requeue import requeue
 from dispatch.services.revoke import revoke
@@ -154,14 +154,17 @@ def test_only_operators_of_the_whole_installation_pause(leader: Leader) -> None:
     fleet.join("w1")
     for caller in (
         key("read"),
-        key("operate", tenant="alpha"),
-        person(alpha="admin"),
+        key("operate", tenant="beta"),
+        person(beta="admin"),
+        person(alpha="member"),
         person("auditor"),
     ):
         for scope, slug in SCOPES:
             for verb in (pause, resume):
-                with pytest.raises(Forbidden):
+                with pytest.raises((Forbidden, Invalid)) as refused:
                     verb(caller, scope, slug, "x")
+                if isinstance(refused.value, Invalid):
+                    assert (scope, refused.value.errors[0]["message"]) == ("tenant", "there is no such tenant")
         for changes in ({"draining": True}, {"paused": True}):
             with pytest.raises(Forbidden):
                 worker_control.patch_worker(caller, 1, changes)
@@ -175,6 +178,27 @@ def test_only_operators_of_the_whole_installation_pause(leader: Leader) -> None:
             pause(bound, scope, slug, "x")
     assert pause(bound, "pool", "other", "x")["changed"] == 1
     assert AuditEvent.objects.filter(refused=True, action="pause").exists()
+
+
+def test_a_tenants_own_people_and_keys_pause_it_but_lift_no_operators_pause(leader: Leader) -> None:
+    made = keys.create_key(fleet.ROOT, name="alpha-ops", scopes=["operate"], tenant="alpha")
+    admin, robot = person(alpha="admin"), access.authenticate(made["key"])
+    park(fleet.join().session_id)
+    fleet.put(1)
+    assert pause(admin, "tenant", "alpha", "flood")["changed"] == 1
+    assert leader.run() == 0
+    assert resume(robot, "tenant", "alpha", "over")["changed"] == 1, "all of the tenant's own are one"
+    pause(robot, "tenant", "alpha", "again")
+    assert pause(admin, "tenant", "alpha", "longer")["changed"] == 1
+    assert pause(fleet.OPERATOR, "tenant", "alpha", "audit")["by"] == "key3"
+    for verb in (pause, resume):
+        for caller in (admin, robot):
+            with pytest.raises(Forbidden, match="key3 has paused"):
+                verb(caller, "tenant", "alpha", "x")
+    resume(fleet.OPERATOR, "tenant", "alpha", "over")
+    assert leader.run() == 1
+    kept = AuditEvent.objects.filter(target_kind="tenant", action="pause", refused=False)
+    assert set(kept.values_list("tenant_id", flat=True)) == {Tenant.objects.get(slug="alpha").pk}
 
 
 # Workers
