@@ -33,7 +33,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """One reason. `kind` says what `subject` names: pool, class, tenant, user, tool, capability, worker, lane, task."""
+    """One reason. `kind` says what `subject` names: pool, class, tenant, user, tool, capability, worker, lane, task;
+    `part` is the tenant's own maximum in a class, and its subject is the class."""
 
     code: str
     kind: str
@@ -119,6 +120,8 @@ def _maxima(quotas: Quotas, snapshot: Snapshot, lane: Lane) -> Iterator[Blocker]
         ("user_max", "user", lane.user, quotas.of_user(lane.tenant, lane.user)),
         *(("tool_max", "tool", tool, quotas.of_tool(tool)) for tool in lane.tools),
     ]
+    if (part := quotas.parts.get((lane.work_class, lane.tenant))) is not None:
+        counts.append(("tenant_max", "part", lane.work_class, part))
     for code, kind, subject, count in counts:
         if 0 <= count.cap <= count.run:
             yield Blocker(code, kind, subject, count.run, count.cap)
@@ -246,6 +249,12 @@ def _lift_tenant(policy: Policy, lane: Lane, blocker: Blocker) -> Policy:
     return replace(policy, tenants={**policy.tenants, lane.tenant: new})
 
 
+def _lift_part(policy: Policy, lane: Lane, blocker: Blocker) -> Policy:
+    old = policy.tenants.get(lane.tenant, NO_TENANT)
+    new = replace(old, class_max={**old.class_max, lane.work_class: _one_more(blocker)})
+    return replace(policy, tenants={**policy.tenants, lane.tenant: new})
+
+
 def _lift_user(policy: Policy, lane: Lane, blocker: Blocker) -> Policy:
     key = (lane.tenant, lane.user)
     new = replace(policy.users.get(key, NO_USER), max=_one_more(blocker))
@@ -272,6 +281,7 @@ _LIFTS = {
     "pool": _lift_pool,
     "class": _lift_class,
     "tenant": _lift_tenant,
+    "part": _lift_part,
     "user": _lift_user,
     "tool": _lift_tool,
 }

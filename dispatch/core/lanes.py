@@ -23,13 +23,13 @@ class Leaf:
         "klass",
         "lane",
         "level",
+        "narrow",
         "need",
         "now",
         "oldest",
         "path",
         "pos",
         "taken",
-        "tools",
     )
 
     def __init__(self, lane: Lane, need: Need, quotas: Quotas) -> None:
@@ -41,8 +41,8 @@ class Leaf:
         self.pos = 0
         self.taken: set[Id] | None = None
         self.klass: ClassCount = quotas.of_class(lane.work_class)
-        self.tools: tuple[Count, ...] = tuple(quotas.of_tool(tool) for tool in lane.tools) if lane.tools else ()
-        self.counts = (quotas.of_tenant(lane.tenant), quotas.of_user(lane.tenant, lane.user), *self.tools)
+        self.narrow: tuple[Count, ...] = quotas.narrow(lane)
+        self.counts = (quotas.of_tenant(lane.tenant), quotas.of_user(lane.tenant, lane.user), *self.narrow)
         self._level = policy.level
         self._step = policy.aging_step
         self.now = quotas.now
@@ -68,10 +68,10 @@ class Leaf:
         return (self.level, self.oldest, self.id, self)
 
     def settle(self) -> bool:
-        """Whether a head is left, its tools allow one more and some slot may still fit."""
+        """Whether a head is left, its tools and its tenant's part of the class allow one more and a slot may fit."""
         if self.need.blocked or self.pos >= len(self.heads):
             return False
-        return all(tool.run < tool.cap for tool in self.tools) if self.tools else True
+        return all(count.run < count.cap for count in self.narrow) if self.narrow else True
 
     def startable(self, quotas: Quotas) -> bool:
         """Whether its next task may start now, all limits asked."""

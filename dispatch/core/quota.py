@@ -81,6 +81,11 @@ class Quotas:
         self.classes: dict[Id, ClassCount] = {}
         self.tenants: dict[Id, Count] = {}
         self.users: dict[tuple[Id, Id], Count] = {}
+        self.parts = {  # of classes, for tenants with a maximum of their own there
+            (class_id, tenant): Count(most)
+            for tenant, own in policy.tenants.items()
+            for class_id, most in own.class_max.items()
+        }
         self._user_runs: dict[tuple[Id, Id], int] = {}
         self.tools: dict[Id, Count] = {}
         self.running = 0
@@ -108,6 +113,8 @@ class Quotas:
                 self.yielding += load.yielding
                 count.yielding += load.yielding
             self.of_tenant(load.tenant).run += running
+            if self.parts and (part := self.parts.get((load.work_class, load.tenant))) is not None:
+                part.run += running
             user = (load.tenant, load.user)
             users[user] = users.get(user, 0) + running
             for tool in load.tools:
@@ -153,6 +160,12 @@ class Quotas:
             count = self.tools[tool] = Count(tool_cap(self.policy.tools.get(tool, NO_TOOL), self.now))
         return count
 
+    def narrow(self, lane: Lane) -> tuple[Count, ...]:
+        """The counts of a lane beside class, tenant and user: the tenant's part of the class, the tools."""
+        tools = tuple(self.of_tool(tool) for tool in lane.tools) if lane.tools else ()
+        part = self.parts.get((lane.work_class, lane.tenant)) if self.parts else None
+        return tools if part is None else (part, *tools)
+
     def room_for(self, count: ClassCount) -> int:
         """Slots that this class may still take: the room less what the other classes keep back."""
         kept = count.keep - count.run
@@ -168,7 +181,7 @@ class Quotas:
             self.of_class(lane.work_class),
             self.of_tenant(lane.tenant),
             self.of_user(lane.tenant, lane.user),
-            *(self.of_tool(tool) for tool in lane.tools),
+            *self.narrow(lane),
         )
         return all(count.run < count.cap for count in counts)
 

@@ -41,6 +41,8 @@ def sentence(blocker: Blocker, name: str, *, waited_s: float = 0, caps: Iterable
         case "no_capable_worker":
             nearest = f"; the nearest, {name}, lacks {value}" if name and value else ""
             return f"No live worker offers {limit or 'a slot for this tenant'}{nearest}."
+        case "tenant_max" if blocker.kind == "part":
+            return f"The tenant runs {_of(value, limit)} in the class {name}."
         case "class_max" | "tenant_max" | "user_max" | "tool_max":
             return f"{blocker.kind.capitalize()} {name} runs {_of(value, limit)}."
         case "pool_budget":

@@ -39,6 +39,7 @@ class TenantPolicy:
     max: int | None = None
     borrow: int | None = None
     user_max: int | None = None
+    class_max: Mapping[Id, int] = field(default_factory=dict)  # classes in which it may run only so many
     budget_spent: bool = False
     paused: bool = False
 

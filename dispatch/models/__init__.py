@@ -6,7 +6,17 @@ from dispatch.models.fleet import Demand, PoolLeader, Process, Worker, WorkerSes
 from dispatch.models.ledger import Decision, LaneDelta, LaneDepth, LearnedCost, QueueSample, Settlement, ShareAccount
 from dispatch.models.operations import ApiKey, AuditEvent, IdempotencyKey
 from dispatch.models.people import Membership, User
-from dispatch.models.policy import Capability, CapSet, Pool, Tenant, TenantUser, Tool, WorkClass
+from dispatch.models.policy import (
+    Capability,
+    CapSet,
+    Pool,
+    QuotaRequest,
+    Tenant,
+    TenantClass,
+    TenantUser,
+    Tool,
+    WorkClass,
+)
 from dispatch.models.webhooks import Webhook, WebhookDelivery
 from dispatch.models.work import Attempt, JournalEntry, Lane, Lease, Task
 
@@ -33,11 +43,13 @@ __all__ = [
     "PoolLeader",
     "Process",
     "QueueSample",
+    "QuotaRequest",
     "Settlement",
     "ShareAccount",
     "Silence",
     "Task",
     "Tenant",
+    "TenantClass",
     "TenantUser",
     "Tool",
     "User",

@@ -100,6 +100,9 @@ class Tenant(Versioned, Pausable):
     submit_per_minute = models.IntegerField(null=True)
     cost_budget = models.FloatField(null=True)
     budget_window_s = models.FloatField(null=True)
+    ceilings = models.JSONField(
+        default=dict, db_default={}, help_text="the operators' limits where the department set lower ones, by field"
+    )
 
     class Meta:
         db_table = "tenant"
@@ -113,11 +116,46 @@ class TenantUser(models.Model):
     name = models.CharField(max_length=63)
     weight = models.FloatField(default=1, db_default=1)
     max = models.IntegerField(null=True)
+    ceiling = models.IntegerField(null=True, help_text="the operators' maximum; the department's own is at most this")
     version = models.IntegerField(default=1, db_default=1)
 
     class Meta:
         db_table = "tenant_user"
         constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="tenant_user_name")]
+
+
+@pghistory.track()
+class TenantClass(models.Model):
+    """How many tasks of one class a tenant may run at once, beside its own maximum; per pool, as all slot limits."""
+
+    tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False)
+    work_class = models.ForeignKey(WorkClass, models.PROTECT)
+    max = models.IntegerField(null=True)
+    ceiling = models.IntegerField(null=True, help_text="the operators' maximum; the department's own is at most this")
+    version = models.IntegerField(default=1, db_default=1)
+
+    class Meta:
+        db_table = "tenant_class"
+        constraints = [models.UniqueConstraint(fields=["tenant", "work_class"], name="tenant_class_once")]
+
+
+class QuotaRequest(models.Model):
+    """A department asks its operators for more: what it wants, why, and how it was answered."""
+
+    tenant = models.ForeignKey(Tenant, models.CASCADE)
+    changes = models.JSONField(help_text="fields of the tenant and the values wanted")
+    classes = models.JSONField(default=dict, help_text="classes and the maximum wanted in each (null: none)")
+    reason = models.TextField()
+    state = models.CharField(max_length=10, default="open", db_default="open")
+    created_at = models.DateTimeField(db_default=Now())
+    created_by = models.TextField()
+    answered_at = models.DateTimeField(null=True)
+    answered_by = models.TextField(default="", db_default="")
+    note = models.TextField(default="", db_default="")
+
+    class Meta:
+        db_table = "quota_request"
+        indexes = [models.Index("state", "id", name="quota_request_state")]
 
 
 @pghistory.track()

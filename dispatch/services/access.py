@@ -2,7 +2,7 @@
 
 Scopes (what a service demands): `submit` puts tasks in and cancels them; `work` registers workers, claims, heartbeats
 and finishes; `read` sees tasks, policy, fleet, numbers; `operate` edits the policy, requeues, revokes, pauses;
-`admin` makes and revokes keys and sees every tenant's audit. No scope contains another one.
+`admin` makes and revokes keys (inside a tenant: the tenant's). No scope contains another one.
 A key's scopes hold wherever the key is bound to (a tenant and/or a pool, else everywhere). A person's `scopes` are
 those of the global role (operator: all, auditor: read); memberships add the scopes of ROLES inside one tenant.
 Another tenant's object answers as a missing one (NotFound); an own object without the scope answers Forbidden.
@@ -25,7 +25,7 @@ from dispatch.store import db
 
 SCOPES = frozenset({"submit", "work", "read", "operate", "admin"})
 ROLES = {
-    "admin": frozenset({"submit", "read", "operate"}),
+    "admin": frozenset({"submit", "read", "operate", "admin"}),
     "member": frozenset({"submit", "read"}),
     "viewer": frozenset({"read"}),
 }
@@ -160,6 +160,11 @@ def may(caller: Caller, scope: str, tenant_id: int | None = None) -> bool:
 def everywhere(caller: Caller) -> bool:
     """Whether the caller's scopes hold for all tenants: not a tenant-bound key, not a mere member."""
     return caller.tenant_id is None and (caller.kind != "user" or bool(caller.scopes))
+
+
+def operates(caller: Caller) -> bool:
+    """Whether the caller is an operator: `operate` for the whole installation."""
+    return "operate" in caller.scopes and everywhere(caller)
 
 
 def sees_tenant(caller: Caller, tenant_id: int) -> bool:

@@ -117,7 +117,7 @@ def _names(pool_id: int, lane: Lane, blockers: tuple[Blocker, ...], holders: Any
     wanted: dict[str, set[Any]] = defaultdict(set)
     for kind, subject in [(one.kind, one.subject) for one in blockers] + [(kind, id_) for kind, id_, _ in holders]:
         if subject is not None:
-            wanted[kind].add(subject)
+            wanted["class" if kind == "part" else kind].add(subject)
     params = {kind: sorted(wanted[kind]) for kind in ("class", "tenant", "tool", "user", "worker")}
     return {(row["kind"], row["id"]): row for row in db.rows("explain_names", {"pool_id": pool_id, **params})}
 
@@ -136,7 +136,7 @@ def _discreet(blocker: Blocker) -> Blocker:
 
 def _shown(blocker: Blocker, row: Mapping[str, Any], lane: Lane, names: Names) -> dict[str, Any]:
     subject = row["pool_id"] if blocker.kind == "pool" else blocker.subject
-    named = names.get((blocker.kind, subject), {})
+    named = names.get(("class" if blocker.kind == "part" else blocker.kind, subject), {})
     name = str(named.get("name") or "")
     held = row["reason"] if blocker.code == "held" else ""
     text = sentence(blocker, name, waited_s=row["waited_s"], caps=lane.caps, why=named.get("why") or held)

@@ -1,4 +1,8 @@
-"""API keys: make, list, rotate, revoke. The whole key is shown once, only its HMAC is stored."""
+"""API keys: make, list, rotate, revoke. The whole key is shown once, only its HMAC is stored.
+
+Who has `admin` for the whole installation manages all keys; a tenant-bound `admin` key and a department's admins manage
+the keys of their tenant. Nobody grants what they lack; a department may also let its own agents work (TENANT_SCOPES).
+"""
 
 import secrets
 import string
@@ -16,6 +20,7 @@ ALPHABET = string.ascii_letters + string.digits
 PREFIX_LENGTH = 8
 MAX_OVERLAP_S = 30 * 86400.0
 SECRET_LENGTH = 43  # base 62: 256 bits
+TENANT_SCOPES = frozenset({"submit", "work", "read", "operate"})  # what a department's admin may grant
 
 
 def _random(length: int) -> str:
@@ -34,14 +39,33 @@ def _check(name: str, scopes: Sequence[str], expires_at: datetime | None) -> Non
         raise Invalid(*errors)
 
 
-def _bind(field: str, kind: str, slug: str | None, bound: int | None) -> int | None:
-    """The id of the tenant or pool a key is bound to; a bound caller's keys are bound like itself."""
+def _bind(field: str, slug: str | None, bound: Sequence[int] | None) -> int | None:
+    """The id of the tenant or pool (`field`) a key is bound to; a bound caller's keys are bound like itself."""
     if slug is None:
-        return bound
-    row = db.one("find_slug", {"kind": kind, "slug": slug}) if validate.is_slug(slug) else None
-    if row is None or bound not in {None, row["id"]}:
+        if bound is not None and len(bound) > 1:
+            raise Invalid((field, "must be named"))
+        return bound[0] if bound else None
+    row = db.one("find_slug", {"kind": field, "slug": slug}) if validate.is_slug(slug) else None
+    if row is None or (bound is not None and row["id"] not in bound):
         raise Invalid((field, f"there is no such {field}"))
     return int(row["id"])
+
+
+def _tenants(caller: Caller) -> list[int] | None:
+    """The tenants whose keys the caller manages (None: all keys); Forbidden without any."""
+    access.require(caller, "admin")
+    if "admin" in caller.scopes:
+        return access.visible_tenants(caller)
+    return [tenant for tenant in caller.memberships if access.may(caller, "admin", tenant)]
+
+
+def _pools(caller: Caller) -> list[int] | None:
+    return None if caller.pool_id is None else [caller.pool_id]
+
+
+def _check_grant(caller: Caller, scopes: Sequence[str]) -> None:
+    if not set(scopes) <= (caller.scopes if "admin" in caller.scopes else TENANT_SCOPES):
+        raise Forbidden("A key cannot have scopes that its maker lacks.")
 
 
 def create_key(
@@ -55,12 +79,11 @@ def create_key(
 ) -> dict[str, Any]:
     """Make a key (scope `admin`); the answer holds the whole key, only here. Nobody grants what they lack."""
     with audit.refusals(caller, "create_key", "key", name), db.atomic():
-        access.require(caller, "admin")
+        tenants = _tenants(caller)
         _check(name, scopes, expires_at)
-        if not set(scopes) <= caller.scopes:
-            raise Forbidden("A key cannot have scopes that its maker lacks.")
-        tenant_id = _bind("tenant", "tenant", tenant, caller.tenant_id)
-        pool_id = _bind("pool", "pool", pool, caller.pool_id)
+        _check_grant(caller, scopes)
+        tenant_id = _bind("tenant", tenant, tenants)
+        pool_id = _bind("pool", pool, _pools(caller))
         made = _insert(caller, name, scopes, tenant_id, pool_id, expires_at)
         audit.record(caller, "create_key", "key", made["id"], after=_public(made), tenant_id=tenant_id)
     return made
@@ -112,13 +135,11 @@ def rotate_key(caller: Caller, key_id: int, overlap_s: float = 0.0) -> dict[str,
     if problem := validate.number(overlap_s, 0, MAX_OVERLAP_S):
         raise Invalid(("overlap_s", problem))
     with audit.refusals(caller, "rotate_key", "key", key_id), db.atomic():
-        access.require(caller, "admin")
-        bound = {"tenant_id": caller.tenant_id, "pool_id": caller.pool_id}
+        bound = {"tenants": _tenants(caller), "pool_id": caller.pool_id}
         old = db.one("lock_key", {"key_id": key_id, **bound}) if 0 < key_id < 2**63 else None
         if old is None:
             raise NotFound("There is no such key.")
-        if not set(old["scopes"]) <= caller.scopes:
-            raise Forbidden("A key cannot have scopes that its maker lacks.")
+        _check_grant(caller, old["scopes"])
         made = _insert(caller, old["name"], old["scopes"], old["tenant_id"], old["pool_id"], old["expires_at"])
         ends = db.rows("outlive_key", {"key_id": key_id, "overlap_s": overlap_s})[0]["expires_at"]
         before = {"prefix": old["prefix"], "expires_at": ends}
@@ -127,20 +148,24 @@ def rotate_key(caller: Caller, key_id: int, overlap_s: float = 0.0) -> dict[str,
     return made | {"replaces": key_id, "old_expires_at": ends}
 
 
-def list_keys(caller: Caller, limit: int = 100, cursor: str | None = None) -> Page:
-    """Keys in id order (scope `admin`), without secrets; a bound caller sees its tenant's keys only."""
-    access.require(caller, "admin")
+def list_keys(caller: Caller, limit: int = 100, cursor: str | None = None, tenant: str | None = None) -> Page:
+    """Keys in id order (scope `admin`), without secrets; a bound caller sees its tenant's keys only. `tenant` narrows
+    to the keys that are bound to it."""
+    tenants = _tenants(caller)
+    if tenant is not None:
+        tenants = [one for one in [_bind("tenant", tenant, tenants)] if one is not None]
     limit = paging.check_limit(limit)
     after = paging.decode("keys", cursor)[0] if cursor else 0
-    found = db.rows("list_keys", {"after": after, "tenant_id": caller.tenant_id, "limit": limit + 1})
+    narrow = {"tenants": tenants, "pool_id": caller.pool_id}
+    found = db.rows("list_keys", {"after": after, "limit": limit + 1, **narrow})
     return paging.page("keys", found, limit, lambda row: [row["id"]])
 
 
 def revoke_key(caller: Caller, key_id: int) -> None:
     """Revoke a key (scope `admin`): dead within 5 s everywhere. Unknown or revoked already: NotFound."""
     with audit.refusals(caller, "revoke_key", "key", key_id), db.atomic():
-        access.require(caller, "admin")
-        row = db.one("revoke_key", {"key_id": key_id, "tenant_id": caller.tenant_id}) if 0 < key_id < 2**63 else None
+        bound = {"tenants": _tenants(caller), "pool_id": caller.pool_id}
+        row = db.one("revoke_key", {"key_id": key_id, **bound}) if 0 < key_id < 2**63 else None
         if row is None:
             raise NotFound("There is no such key.")
         shown = {"prefix": row["prefix"], "name": row["name"]}

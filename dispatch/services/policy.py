@@ -1,8 +1,9 @@
 """The policy: create, get, list, patch, delete pools, classes, tenants, tools and capabilities.
 
 Reading needs `read` (or `submit`, `work`: names are no secret inside an installation; tenants are: a bound caller sees
-its own only). Writing needs `operate` for the whole installation. Every edit checks the version it was based on, leaves
-an audit entry and a history row, and acts at the next dispatch cycle on work that is already queued.
+its own only). Writing needs `operate` for the whole installation; with `operate` inside one tenant its own limits may
+be lowered, and raised again up to the operators' ceiling (core/ceilings.py). Every edit checks the version it was
+based on, leaves an audit entry and a history row, and acts at the next dispatch cycle on work that is already queued.
 Answers carry `warnings` (contract: they never refuse a call) where an edit may not do what its maker wants.
 """
 
@@ -13,7 +14,7 @@ from django.contrib.postgres.functions import TransactionNow
 from django.utils import timezone
 
 from dispatch import events
-from dispatch.core import validate
+from dispatch.core import ceilings, validate
 from dispatch.errors import Conflict, Forbidden, Invalid, NotFound, VersionConflict
 from dispatch.services import access, audit, paging, policy_rules
 from dispatch.services.messages import Caller, Page
@@ -34,6 +35,8 @@ def show(kind: str, row: store.Row) -> dict[str, Any]:
     if "paused" in shown:
         active = row.paused and (row.paused_until is None or row.paused_until > timezone.now())
         shown |= {"paused": active} | {name: getattr(row, name) if active else None for name in PAUSE}
+    if kind == "tenant":
+        shown["ceilings"] = row.ceilings
     return shown | {"version": row.version, "created_at": row.created_at, "updated_at": row.updated_at}
 
 
@@ -48,7 +51,8 @@ def _read(caller: Caller) -> None:
         raise Forbidden("This needs the scope read.")
 
 
-def _find(caller: Caller, kind: str, slug: str, *, lock: bool = False) -> store.Row:
+def find(caller: Caller, kind: str, slug: str, *, lock: bool = False) -> store.Row:
+    """The row of one object; NotFound when it is missing, Hidden when it is not this caller's to see."""
     missing = f"There is no {kind} {slug}." if validate.is_slug(slug) else f"There is no such {kind}."
     row = store.find(kind, slug, lock=lock) if validate.is_slug(slug) else None
     if row is None:
@@ -63,7 +67,7 @@ def _find(caller: Caller, kind: str, slug: str, *, lock: bool = False) -> store.
 def get(caller: Caller, kind: str, slug: str) -> dict[str, Any]:
     """One object; NotFound when it is missing or another tenant's."""
     _read(caller)
-    return show(kind, _find(caller, _kind(kind), slug))
+    return show(kind, find(caller, _kind(kind), slug))
 
 
 def list_(caller: Caller, kind: str, limit: int = 100, cursor: str | None = None) -> Page:
@@ -102,11 +106,14 @@ def create(caller: Caller, kind: str, slug: str, fields: Mapping[str, Any], reas
 def patch(
     caller: Caller, kind: str, slug: str, version: int, changes: Mapping[str, Any], reason: str
 ) -> dict[str, Any]:
-    """Edit an object (scope `operate`) that still has `version`; else VersionConflict with it as it is now."""
+    """Edit an object (scope `operate`) that still has `version`; else VersionConflict with it as it is now.
+
+    A department edits its own tenant's limits only, inside the operators' ceiling (Invalid on the field above it).
+    """
     with audit.refusals(caller, f"patch_{_kind(kind)}", kind, slug), db.atomic():
         access.require(caller, "operate")
-        row = _find(caller, kind, slug, lock=True)
-        access.require_everywhere(caller, "operate")
+        row = find(caller, kind, slug, lock=True)
+        _permit(caller, kind, row, changes)
         before = show(kind, row)
         values = _checked(kind, changes, before)
         _reason(reason, needed=True)
@@ -115,9 +122,10 @@ def patch(
         if row.version != version:
             raise VersionConflict(f"The {kind} {slug} has version {row.version} by now.", current=before)
         _pausing(caller, values, reason)
+        values |= _ceilings(caller, kind, row, values)
         with store.history(actor=caller.name, reason=reason, request_id=caller.request_id):
             store.update(kind, row.pk, version, values)
-        row = _find(caller, kind, slug)
+        row = find(caller, kind, slug)
         warnings = policy_rules.check(kind, row, frozenset(values))
         after = show(kind, row)
         audit.record(caller, f"patch_{kind}", kind, slug, before, after, reason, _tenant(kind, row))
@@ -128,7 +136,7 @@ def patch(
 def check(caller: Caller, kind: str, slug: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Judge an edit without making it: `errors`, `warnings` (field, message) and the object as it is (`current`)."""
     access.require_everywhere(caller, "operate")
-    row = _find(caller, _kind(kind), slug)
+    row = find(caller, _kind(kind), slug)
     current = show(kind, row)
     try:
         values = _checked(kind, changes, current)
@@ -148,7 +156,7 @@ def delete(caller: Caller, kind: str, slug: str, reason: str = "") -> None:
     """
     with audit.refusals(caller, f"delete_{_kind(kind)}", kind, slug), db.atomic():
         access.require(caller, "operate")
-        row = _find(caller, kind, slug, lock=True)
+        row = find(caller, kind, slug, lock=True)
         access.require_everywhere(caller, "operate")
         _reason(reason, needed=False)
         if kind == "pool" and slug == DEFAULT_POOL:
@@ -180,6 +188,30 @@ def _checked(kind: str, values: Mapping[str, Any], current: Mapping[str, Any] | 
         if current is not None and field.fixed and name in given and given.pop(name) != current[name]:
             raise Invalid((name, "cannot be changed"))
     return given
+
+
+def _permit(caller: Caller, kind: str, row: store.Row, changes: Mapping[str, Any]) -> None:
+    """Operators change anything; a department the limits of its own tenant."""
+    if access.operates(caller):
+        return
+    if kind != "tenant":
+        access.require_everywhere(caller, "operate")
+    access.require(caller, "operate", row.pk)
+    if theirs := sorted(set(changes) - set(ceilings.OWN)):
+        raise Forbidden(f"Only operators change {', '.join(theirs)}; a department may ask with a quota request.")
+
+
+def _ceilings(caller: Caller, kind: str, row: store.Row, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The operators' values where the department now has lower ones."""
+    if kind != "tenant":
+        return {}
+    if access.operates(caller):
+        return {"ceilings": ceilings.given(row.ceilings, values)}
+    now = {name: getattr(row, name) for name in ceilings.OWN}
+    problems, after = ceilings.lowered(now, row.ceilings, values)
+    if problems:
+        raise Invalid(*problems)
+    return {"ceilings": after}
 
 
 def _reason(reason: str, *, needed: bool) -> None:

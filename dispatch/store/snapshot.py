@@ -140,6 +140,7 @@ def _micro(value: float | None) -> int | None:
 
 
 def _policy(pool: Row, classes: Sequence[Row], live_slots: int) -> Policy:
+    users, parts = _users()
     return Policy(
         budget=pool["budget"],
         promotion_slots=_promotion_slots(pool, classes, live_slots),
@@ -158,19 +159,29 @@ def _policy(pool: Row, classes: Sequence[Row], live_slots: int) -> Policy:
                 max=row["max"],
                 borrow=row["borrow"],
                 user_max=row["user_max"],
+                class_max=parts.get(row["id"], {}),
                 paused=row["paused"],
             )
             for row in db.rows("snapshot_tenants")
         },
-        users={
-            (tenant, user): UserPolicy(weight=round(weight * MICRO), max=most)
-            for tenant, user, weight, most in db.tuples("snapshot_users")
-        },
+        users=users,
         tools={
             row["id"]: ToolPolicy(max=row["max"], cooldown_until=row["cooldown_until"], paused=row["paused"])
             for row in db.rows("snapshot_tools")
         },
     )
+
+
+def _users() -> tuple[dict[tuple[int, int], UserPolicy], dict[int, dict[int, int]]]:
+    """What differs from the default inside tenants: users, and maxima in classes by tenant."""
+    users: dict[tuple[int, int], UserPolicy] = {}
+    parts: dict[int, dict[int, int]] = {}
+    for tenant, user, class_id, weight, most in db.tuples("snapshot_users"):
+        if class_id is None:
+            users[tenant, user] = UserPolicy(weight=round(weight * MICRO), max=most)
+        else:
+            parts.setdefault(tenant, {})[class_id] = most
+    return users, parts
 
 
 def _class(row: Row) -> ClassPolicy:

@@ -51,6 +51,7 @@ def tenant_policies(draw):
         max=draw(maximum),
         borrow=draw(st.sampled_from([None, None, None, 1])),
         user_max=draw(st.sampled_from([None, None, 2])),
+        class_max=draw(st.sampled_from([{}, {}, {}, {1: 1}, {1: 0, 2: 2}])),
         paused=draw(st.sampled_from([False] * 9 + [True])),
         budget_spent=draw(st.sampled_from([False] * 19 + [True])),
     )

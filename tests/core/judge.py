@@ -29,7 +29,8 @@ class Judge:
 
     @staticmethod
     def keys(work_class, tenant, user, tools):
-        return ["all", ("c", work_class), ("t", tenant), ("u", tenant, user), *(("k", tool) for tool in tools)]
+        own = [("c", work_class), ("t", tenant), ("p", tenant, work_class), ("u", tenant, user)]
+        return ["all", *own, *(("k", tool) for tool in tools)]
 
     def cap(self, key) -> int:
         p = self.policy
@@ -41,6 +42,9 @@ class Judge:
                 return FREE if c is None else 0 if c.paused else FREE if c.max is None else c.max
             case "t":
                 return self.tenant_cap(p.tenants.get(key[1]))
+            case "p":
+                t = p.tenants.get(key[1])
+                return FREE if t is None else t.class_max.get(key[2], FREE)
             case "u":
                 user, tenant = p.users.get(key[1:]), p.tenants.get(key[1])
                 for own in (user.max if user else None, tenant.user_max if tenant else None, p.user_max):

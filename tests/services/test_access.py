@@ -131,7 +131,7 @@ def test_nobody_grants_more_than_they_have() -> None:
     assert [item["name"] for item in keys.list_keys(bound).items] == ["a"]
     with pytest.raises(NotFound):
         keys.revoke_key(bound, foreign["id"])
-    for caller in (key("operate", "read"), person("auditor"), person(alpha="admin")):
+    for caller in (key("operate", "read"), person("auditor"), person(alpha="member")):
         for verb in (
             lambda who: keys.list_keys(who),
             lambda who: keys.revoke_key(who, foreign["id"]),
@@ -139,6 +139,41 @@ def test_nobody_grants_more_than_they_have() -> None:
         ):
             with pytest.raises(Forbidden):
                 verb(caller)
+
+
+@pytest.mark.parametrize("role", ["", "auditor"])
+def test_a_departments_admin_manages_the_keys_of_the_department(role: str) -> None:
+    dan = person(role, alpha="admin", beta="viewer")
+    foreign = keys.create_key(ROOT, name="b", scopes=["read"], tenant="beta")
+    keys.create_key(ROOT, name="everything", scopes=["read"])
+    made = keys.create_key(dan, name="agents", scopes=["submit", "work", "read", "operate"])
+    assert (made["tenant"], access.authenticate(made["key"]).scopes) == ("alpha", keys.TENANT_SCOPES)
+    assert [item["name"] for item in keys.list_keys(dan).items] == ["agents"]
+    assert [item["name"] for item in keys.list_keys(ROOT, tenant="beta").items] == ["b"]
+    rotated = keys.rotate_key(dan, made["id"], 60)
+    keys.revoke_key(dan, rotated["id"])
+    with pytest.raises(Forbidden):
+        keys.create_key(dan, name="more", scopes=["admin"])
+    with pytest.raises(Invalid):
+        keys.create_key(dan, name="theirs", scopes=["read"], tenant="beta")
+    with pytest.raises(Invalid):
+        keys.list_keys(dan, tenant="beta")
+    for verb in (keys.revoke_key, keys.rotate_key):
+        with pytest.raises(NotFound):
+            verb(dan, foreign["id"])
+    both = person(alpha="admin", beta="admin")
+    with pytest.raises(Invalid, match="tenant: must be named"):
+        keys.create_key(both, name="whose", scopes=["read"])
+    assert keys.create_key(both, name="b2", scopes=["read"], tenant="beta")["tenant"] == "beta"
+
+
+def test_a_key_of_one_pool_manages_keys_of_that_pool() -> None:
+    bound = key("admin", "read", pool="other")
+    here, there = (keys.create_key(ROOT, name=slug, scopes=["read"], pool=slug) for slug in ("other", "default"))
+    assert [item["name"] for item in keys.list_keys(bound).items] == ["other"]
+    with pytest.raises(NotFound):
+        keys.revoke_key(bound, there["id"])
+    keys.revoke_key(bound, here["id"])
 
 
 def test_people_have_what_their_roles_say() -> None:

@@ -30,24 +30,27 @@ VALUES (%(prefix)s, %(digest)s, %(name)s, %(scopes)s::varchar[], %(tenant_id)s, 
 RETURNING id, (SELECT slug FROM tenant WHERE id = tenant_id) AS tenant, (SELECT slug FROM pool WHERE id = pool_id) AS pool
 
 -- name: list_keys
--- Keys in id order, never with their digest; `tenant_id` limits a tenant's admin to the tenant's own.
+-- Keys in id order, never with their digest; `tenants` limits a tenant's admin to the tenant's own.
 SELECT k.id, k.prefix, k.name, k.scopes, t.slug AS tenant, p.slug AS pool, k.created_at, k.created_by,
        k.expires_at, k.revoked_at, k.last_used_at
   FROM api_key k LEFT JOIN tenant t ON t.id = k.tenant_id LEFT JOIN pool p ON p.id = k.pool_id
- WHERE k.id > %(after)s AND (%(tenant_id)s::bigint IS NULL OR k.tenant_id = %(tenant_id)s)
+ WHERE k.id > %(after)s AND (%(tenants)s::bigint[] IS NULL OR k.tenant_id = ANY (%(tenants)s::bigint[]))
+   AND (%(pool_id)s::bigint IS NULL OR k.pool_id = %(pool_id)s)
  ORDER BY k.id LIMIT %(limit)s
 
 -- name: revoke_key
 -- Revoke once; no row when the key is unknown, foreign or revoked already.
 UPDATE api_key SET revoked_at = now()
- WHERE id = %(key_id)s AND revoked_at IS NULL AND (%(tenant_id)s::bigint IS NULL OR tenant_id = %(tenant_id)s)
+ WHERE id = %(key_id)s AND revoked_at IS NULL
+   AND (%(tenants)s::bigint[] IS NULL OR tenant_id = ANY (%(tenants)s::bigint[]))
+   AND (%(pool_id)s::bigint IS NULL OR pool_id = %(pool_id)s)
 RETURNING id, prefix, name, tenant_id
 
 -- name: lock_key
 -- A live key, locked; no row when it is unknown, foreign, revoked or over.
 SELECT id, prefix, name, scopes, tenant_id, pool_id, expires_at FROM api_key
  WHERE id = %(key_id)s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
-   AND (%(tenant_id)s::bigint IS NULL OR tenant_id = %(tenant_id)s)
+   AND (%(tenants)s::bigint[] IS NULL OR tenant_id = ANY (%(tenants)s::bigint[]))
    AND (%(pool_id)s::bigint IS NULL OR pool_id = %(pool_id)s) FOR UPDATE
 
 -- name: outlive_key

@@ -18,8 +18,10 @@ SELECT id, weight, nominal, max, borrow, user_max, paused AND (paused_until IS N
   FROM tenant ORDER BY id
 
 -- name: snapshot_users
--- Only users that differ from the default (weight 1, the tenant's maximum).
-SELECT tenant_id, id, weight, max FROM tenant_user WHERE weight <> 1 OR max IS NOT NULL
+-- Only users that differ from the default (weight 1, the tenant's maximum), and tenants' own maxima in classes.
+SELECT tenant_id, id AS user_id, NULL::bigint AS class_id, weight, max FROM tenant_user
+ WHERE weight <> 1 OR max IS NOT NULL
+UNION ALL SELECT tenant_id, NULL, work_class_id, 1, max FROM tenant_class WHERE max IS NOT NULL
 
 -- name: snapshot_tools
 -- Tools with the end of their cooldown in microseconds.
