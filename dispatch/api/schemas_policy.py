@@ -34,14 +34,15 @@ def _type(field: validate.Field) -> Any:
     return found | None if field.null else found
 
 
-def _fields(kind: str) -> dict[str, Any]:
+def policy_fields(kind: str) -> dict[str, Any]:
+    """The fields of one kind as pydantic takes them, none of them needed."""
     # a factory, not a default: the document must not say that null is the default of a number
     return {name: (_type(field), Field(default_factory=lambda: None)) for name, field in validate.FIELDS[kind].items()}
 
 
 def creation(kind: str) -> type[Model]:
     """The body of a POST for one kind of policy object."""
-    return create_model(f"{kind.title()}In", __base__=Model, __doc__=f"A new {kind}.", slug=Slug, **_fields(kind))
+    return create_model(f"{kind.title()}In", __base__=Model, __doc__=f"A new {kind}.", slug=Slug, **policy_fields(kind))
 
 
 def change(kind: str) -> type[Model]:
@@ -52,7 +53,7 @@ def change(kind: str) -> type[Model]:
         __doc__=f"A change of a {kind}; `version` is the one that was read.",
         version=Annotated[int, Field(ge=0, le=2**31 - 1)],
         reason=Reason,
-        **_fields(kind),
+        **policy_fields(kind),
     )
 
 

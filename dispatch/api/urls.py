@@ -11,6 +11,7 @@ from dispatch.api import (
     routes_commands,
     routes_operations,
     routes_policy,
+    routes_quotas,
     routes_tasks,
     routes_webhooks,
 )
@@ -35,6 +36,7 @@ for routes in (
     routes_bulk,
     routes_alerts,
     routes_webhooks,
+    routes_quotas,
 ):
     api.add_router("", routes.router)
 
