@@ -56,7 +56,7 @@ def get(caller: Caller, pool: str | None = None, fresh_s: float = FRESH_S) -> Ma
                 "dead_kinds": history.dead_kinds(caller, shown),
             }
             entry.past_taken = started
-        return numbers | entry.past
+        return {**numbers, **entry.past}
 
     return shared(key, fresh_s, read)
 
