@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("dispatch", "0009_alert_life_cycle"),
+        ("dispatch", "0010_webhooks"),
         ("pghistory", "0007_auto_20250421_0444"),
     ]
 
