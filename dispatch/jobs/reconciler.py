@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dispatch.jobs.loops import DATABASE_ERRORS, RETRY_S, Pulse, Stop, reset_connection
-from dispatch.services import alerts, bulk_run, protection, reclaim, silences, singleton, uncovered, upkeep
+from dispatch.services import alerts, bulk_run, protection, reclaim, sampling, silences, singleton, uncovered, upkeep
 
 TICK_S = 1.0
 BATCH = 1000
@@ -41,7 +41,8 @@ def steps() -> list[Step]:
         Step("end pauses", TICK_S, upkeep.end_pauses),
         Step("bulk jobs", TICK_S, bulk_run.advance),
         Step("fold", TICK_S, upkeep.fold),
-        Step("sample", TICK_S, upkeep.sample),
+        Step("sample", TICK_S, sampling.sample),
+        Step("roll up samples", 10 * TICK_S, sampling.roll_up),
         Step("watch for uncovered work", TICK_S, uncovered.watch),
         Step("end stale alerts", 5 * TICK_S, alerts.end_stale),
         Step("mute alerts", TICK_S, silences.mute),
@@ -50,6 +51,7 @@ def steps() -> list[Step]:
         Step("drop dead demand", 5 * TICK_S, upkeep.drop_dead_demand),
         Step("close silent sessions", 30 * TICK_S, upkeep.close_silent_sessions),
         Step("prune", 30 * TICK_S, upkeep.prune),
+        Step("prune samples", 30 * TICK_S, sampling.prune),
         Step("check invariants", 60 * TICK_S, _check),
     ]
 

@@ -3,7 +3,7 @@
 from dispatch.models.alerts import Alert, Silence
 from dispatch.models.bulk import BulkItem, BulkJob
 from dispatch.models.fleet import Demand, PoolLeader, Process, Worker, WorkerSession
-from dispatch.models.ledger import Decision, LaneDelta, LaneDepth, LearnedCost, QueueSample, Settlement, ShareAccount
+from dispatch.models.ledger import Decision, LaneDelta, LaneDepth, LearnedCost, Settlement, ShareAccount
 from dispatch.models.operations import ApiKey, AuditEvent, IdempotencyKey
 from dispatch.models.people import Membership, User
 from dispatch.models.policy import (
@@ -17,6 +17,7 @@ from dispatch.models.policy import (
     Tool,
     WorkClass,
 )
+from dispatch.models.samples import FlowTotal, QueueSample, SampleMark
 from dispatch.models.webhooks import Webhook, WebhookDelivery
 from dispatch.models.work import Attempt, JournalEntry, Lane, Lease, Task
 
@@ -31,6 +32,7 @@ __all__ = [
     "Capability",
     "Decision",
     "Demand",
+    "FlowTotal",
     "IdempotencyKey",
     "JournalEntry",
     "Lane",
@@ -44,6 +46,7 @@ __all__ = [
     "Process",
     "QueueSample",
     "QuotaRequest",
+    "SampleMark",
     "Settlement",
     "ShareAccount",
     "Silence",

@@ -1,4 +1,4 @@
-"""Ledgers of the scheduler: share accounts, learned costs, settlements, lane counts, decisions, samples."""
+"""Ledgers of the scheduler: share accounts, learned costs, settlements, lane counts, decisions."""
 
 from django.db import models
 from django.db.models.functions import Now
@@ -90,27 +90,9 @@ class Decision(models.Model):
     at = models.DateTimeField(db_default=Now())
     assigned = models.IntegerField()
     by_class = models.JSONField(default=dict)
+    by_tier = models.JSONField(default=dict, db_default={}, help_text="picks by class/tenant/tier")
     picks = models.JSONField()
 
     class Meta:
         db_table = "decision"
         indexes = [models.Index("pool", "at", name="decision_at")]
-
-
-class QueueSample(models.Model):
-    """One sample of one class of a pool (tenant null) or one tenant of a class; step in seconds (1, 10, 60, 900)."""
-
-    at = models.DateTimeField()
-    step = models.SmallIntegerField()
-    pool_id = models.BigIntegerField()
-    class_id = models.BigIntegerField(null=True)
-    tenant_id = models.BigIntegerField(null=True)
-    queued = models.BigIntegerField()
-    running = models.BigIntegerField()
-    oldest_age_s = models.FloatField(null=True)
-    dispatched = models.BigIntegerField()
-    data = models.JSONField(default=dict)
-
-    class Meta:
-        db_table = "queue_sample"
-        indexes = [models.Index("step", "pool_id", "at", name="sample_at")]

@@ -226,8 +226,10 @@ def _record(pool_id: int, done: Cycle, view: Snapshot, plan: Plan) -> None:
     if not plan.assignments:
         return
     classes = {lane.id: lane.work_class for lane in view.lanes}
+    tenants = {lane.id: lane.tenant for lane in view.lanes}
     lanes = {assignment.task: assignment.lane for assignment in plan.assignments}
     by_class = Counter(str(classes[assignment.lane]) for assignment in plan.assignments)
+    by_tier = Counter(f"{classes[one.lane]}/{tenants[one.lane]}/{one.tier}" for one in plan.assignments)
     picks = [
         {
             "task": pick.task,
@@ -247,6 +249,7 @@ def _record(pool_id: int, done: Cycle, view: Snapshot, plan: Plan) -> None:
             "cycle_no": done.cycle_no,
             "assigned": done.assigned,
             "by_class": json.dumps(by_class),
+            "by_tier": json.dumps(by_tier),
             "picks": json.dumps(picks),
         },
     )

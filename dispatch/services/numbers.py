@@ -112,8 +112,18 @@ _stopped: dict[int, float] = {}  # lane → when it was last seen stopped, in da
 
 def read(caller: Caller, pool: str | None, window_s: float) -> Numbers:
     """Read a pool's numbers (scope `read`); NotFound for an unknown pool or another one than the key's."""
+    numbers = waiting(caller, pool, window_s)
+    for row in db.rows("numbers_service", {**numbers.scope, "window_s": window_s}):
+        numbers.service[row["class_id"], row["tenant_id"]] = row
+    numbers.workers = live_workers(numbers.pool)
+    divide(numbers)
+    return numbers
+
+
+def waiting(caller: Caller, pool: str | None, window_s: float = 0) -> Numbers:
+    """The part of the numbers that tells what waits and runs: no service, workers or shares. Scope `read`."""
     access.require(caller, "read")
-    found = _pool(caller, pool)
+    found = find_pool(caller, pool)
     visible = access.visible_tenants(caller)
     scope = {"pool_id": found["id"], "tenants": visible}
     numbers = Numbers(
@@ -125,14 +135,11 @@ def read(caller: Caller, pool: str | None, window_s: float) -> Numbers:
         window_s=window_s,
     )
     _mark_stopped(numbers, snapshot.limits(found["id"]))
-    for row in db.rows("numbers_service", {**scope, "window_s": window_s}):
-        numbers.service[row["class_id"], row["tenant_id"]] = row
-    numbers.workers = _workers(found)
-    _shares(numbers)
     return numbers
 
 
-def _pool(caller: Caller, slug: str | None) -> dict[str, Any]:
+def find_pool(caller: Caller, slug: str | None) -> dict[str, Any]:
+    """The pool with its leader and the time (`at`); NotFound for an unknown one or another one than the key's."""
     if slug is None and caller.pool_id is not None:
         slug = db.rows("pool_by_slug", {"slug": None, "pool_id": caller.pool_id})[0]["slug"]
     found = db.one("numbers_pool", {"slug": slug or DEFAULT_POOL}) if "\0" not in (slug or "") else None
@@ -142,7 +149,8 @@ def _pool(caller: Caller, slug: str | None) -> dict[str, Any]:
     return found
 
 
-def _workers(pool: Row) -> list[dict[str, Any]]:
+def live_workers(pool: Row) -> list[dict[str, Any]]:
+    """Workers with an open session that were heard of lately."""
     times = db.rows("pool_by_slug", {"slug": pool["slug"], "pool_id": None})[0]
     return db.rows(
         "numbers_workers",
@@ -181,7 +189,7 @@ def _core(lane: Row) -> Lane:
     )
 
 
-def _shares(numbers: Numbers) -> None:
+def divide(numbers: Numbers) -> None:
     """Targets from what could run now, achieved shares from slot-seconds inside the window; both parts of 1."""
     waiting = numbers.by(lambda lane: lane["class_id"])
     budget = numbers.pool["budget"]

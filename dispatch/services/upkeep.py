@@ -19,12 +19,6 @@ def fold() -> None:
         db.execute("fold_lane_deltas", {"limit": FOLD})
 
 
-def sample() -> None:
-    """One sample of every class's queue."""
-    with db.atomic():
-        db.execute("sample_queues")
-
-
 def end_pauses() -> int:
     """Take off pauses whose time is over; how many there were."""
     ended = 0
@@ -51,12 +45,11 @@ def close_silent_sessions() -> int:
 
 
 def prune() -> int:
-    """Forget old decisions, samples, idempotency keys, pulses and stray settlements; rows dropped."""
+    """Forget old decisions, idempotency keys, pulses and stray settlements; rows dropped."""
     dropped = 0
     for name in (
         "drop_stale_processes",
         "drop_old_decisions",
-        "drop_old_samples",
         "drop_old_idempotency_keys",
         "drop_orphan_settlements",
     ):

@@ -8,7 +8,7 @@ import pytest
 
 from dispatch.core.cost import SCALE
 from dispatch.errors import EvenflowError, Forbidden, NotFound
-from dispatch.services import numbers, pause, policy, upkeep
+from dispatch.services import numbers, pause, policy, sampling
 from dispatch.services.explain import why
 from tests import fleet
 from tests.services.test_dispatch import Leader, park
@@ -128,7 +128,7 @@ def test_place_and_estimate_behind_others(leader: Leader) -> None:  # noqa: F811
     assert codes(last) == ["behind_in_lane", "lower_share"] or codes(last) == ["behind_in_lane"]
     assert answer["estimate_s"] is None, "no rate is known yet"
     leader.run()
-    upkeep.sample()
+    sampling.sample()
     assert why(fleet.ROOT, last)["estimate_s"] == pytest.approx(9, abs=1)  # one start a second, nine in the queue
 
 

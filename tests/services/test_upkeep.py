@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatch.services import pulse, upkeep
+from dispatch.services import pulse, sampling, upkeep
 from tests import fleet
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +36,7 @@ def test_a_sample_counts_each_class() -> None:
         fleet.pool_id(),
         f'{{"{classes["critical"]}": 2}}',
     )
-    upkeep.sample()
+    sampling.sample()
     sampled = fleet.sql(
         "SELECT class_id, queued, running, oldest_age_s, dispatched FROM queue_sample ORDER BY class_id"
     )
@@ -57,7 +57,7 @@ def test_what_was_dispatched_is_sampled_once() -> None:
     for decisions in (1, 0, 2):
         for _ in range(decisions):
             decide()
-        upkeep.sample()
+        sampling.sample()
         counts.append(fleet.value("SELECT dispatched FROM queue_sample WHERE class_id = %s AND at = now()", class_id))
         fleet.sql("UPDATE queue_sample SET at = at - interval '1 s'")
     assert counts == [2, 0, 4]
@@ -100,13 +100,8 @@ def test_old_things_are_pruned_and_young_ones_stay() -> None:
     for kind, hours in (("web", 23), ("web", 25), ("dispatcher", 0), ("dispatcher", 2)):
         id_ = pulse.register_process(kind)
         fleet.sql("UPDATE process SET beat_at = now() - make_interval(hours => %s) WHERE id = %s", hours, id_)
-    for minutes in (1, 16):
-        fleet.sql("INSERT INTO queue_sample (at, step, pool_id, queued, running, dispatched, data)"
-                  " SELECT now() - make_interval(mins => %s), n, %s, 0, 0, 0, '{}' FROM unnest('{1,60}'::int[]) n",
-                  minutes, fleet.pool_id())  # fmt: skip
-    assert upkeep.prune() == 3
+    assert upkeep.prune() == 2
     assert fleet.value("SELECT count(*) FROM process") == 2
-    assert fleet.value("SELECT count(*) FROM queue_sample") == 3
 
 
 def test_broken_invariants_raise_one_alert_each_until_they_hold_again() -> None:

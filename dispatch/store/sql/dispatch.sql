@@ -92,8 +92,8 @@ UPDATE pool_leader
 
 -- name: record_decision
 -- The picks of one cycle, for the decision record.
-INSERT INTO decision (pool_id, cycle_no, assigned, by_class, picks)
-VALUES (%(pool_id)s, %(cycle_no)s, %(assigned)s, %(by_class)s::jsonb, %(picks)s::jsonb)
+INSERT INTO decision (pool_id, cycle_no, assigned, by_class, by_tier, picks)
+VALUES (%(pool_id)s, %(cycle_no)s, %(assigned)s, %(by_class)s::jsonb, %(by_tier)s::jsonb, %(picks)s::jsonb)
 
 -- name: load_accounts
 -- All accounts of a pool.

@@ -43,11 +43,6 @@ DELETE FROM process WHERE beat_at < now() - CASE WHEN kind = 'web' THEN interval
 DELETE FROM decision WHERE id IN (
     SELECT id FROM decision WHERE at < now() - interval '1 hour' ORDER BY id LIMIT 5000)
 
--- name: drop_old_samples
--- Samples of one second are kept for 15 minutes.
-DELETE FROM queue_sample WHERE id IN (
-    SELECT id FROM queue_sample WHERE step = 1 AND at < now() - interval '15 minutes' ORDER BY id LIMIT 5000)
-
 -- name: drop_old_idempotency_keys
 -- Answers to Idempotency-Keys are kept for 24 h.
 DELETE FROM idempotency_key WHERE id IN (
@@ -86,50 +81,6 @@ UPDATE tool x SET paused = false, paused_at = NULL, paused_by = '', pause_reason
 WITH k AS (SELECT id FROM worker WHERE paused AND paused_until <= now() ORDER BY id FOR NO KEY UPDATE)
 UPDATE worker x SET paused = false, paused_at = NULL, paused_by = '', pause_reason = ''
   FROM k WHERE x.id = k.id RETURNING x.id
-
--- name: sample_queues
--- One sample of each class: depth, what runs, the longest startable wait, what was dispatched since the last sample
--- (each sample keeps the last decision it counted: decisions of one pool commit in the order of their ids).
-WITH RECURSIVE active AS (
-    (SELECT lane_id FROM task WHERE state = 1 ORDER BY lane_id LIMIT 1)
-    UNION ALL
-    SELECT (SELECT t.lane_id FROM task t WHERE t.state = 1 AND t.lane_id > a.lane_id ORDER BY t.lane_id LIMIT 1)
-      FROM active a WHERE a.lane_id IS NOT NULL
-), oldest AS (
-    SELECT n.work_class_id, min(o.queued_at) AS queued_at
-      FROM active a JOIN lane n ON n.id = a.lane_id
-     CROSS JOIN LATERAL (
-        SELECT t.queued_at FROM task t WHERE t.lane_id = a.lane_id AND t.state = 1 ORDER BY t.queued_at LIMIT 1
-     ) o GROUP BY n.work_class_id
-), depth AS (
-    SELECT n.work_class_id, sum(d.queued) AS queued
-      FROM (SELECT lane_id, queued FROM lane_depth WHERE queued <> 0
-            UNION ALL SELECT lane_id, queued FROM lane_delta) d
-      JOIN lane n ON n.id = d.lane_id GROUP BY n.work_class_id
-), running AS (
-    SELECT n.work_class_id, count(*) AS running FROM lease l JOIN lane n ON n.id = l.lane_id GROUP BY n.work_class_id
-), last AS (
-    SELECT p.id AS pool_id, (SELECT (q.data->>'decision')::bigint FROM queue_sample q
-                              WHERE q.step = 1 AND q.pool_id = p.id ORDER BY q.at DESC LIMIT 1) AS decision
-      FROM pool p
-), new AS (
-    SELECT d.pool_id, d.id, d.by_class FROM decision d JOIN last ON last.pool_id = d.pool_id
-     WHERE d.id > last.decision OR (last.decision IS NULL AND d.at > now() - interval '1 second')
-), mark AS (
-    SELECT last.pool_id, coalesce((SELECT max(id) FROM new WHERE new.pool_id = last.pool_id), last.decision, 0) AS decision
-      FROM last
-), dispatched AS (
-    SELECT e.key::bigint AS class_id, sum(e.value::bigint) AS dispatched
-      FROM new CROSS JOIN LATERAL jsonb_each_text(new.by_class) e GROUP BY 1
-)
-INSERT INTO queue_sample (at, step, pool_id, class_id, queued, running, oldest_age_s, dispatched, data)
-SELECT now(), 1, c.pool_id, c.id, greatest(0, coalesce(depth.queued, 0)), coalesce(running.running, 0),
-       CASE WHEN oldest.queued_at IS NOT NULL THEN greatest(0, extract(epoch FROM now() - oldest.queued_at)) END,
-       coalesce(dispatched.dispatched, 0), jsonb_build_object('decision', mark.decision)
-  FROM work_class c JOIN mark ON mark.pool_id = c.pool_id
-  LEFT JOIN depth ON depth.work_class_id = c.id LEFT JOIN running ON running.work_class_id = c.id
-  LEFT JOIN oldest ON oldest.work_class_id = c.id LEFT JOIN dispatched ON dispatched.class_id = c.id
- WHERE c.archived_at IS NULL
 
 -- name: broken_leases
 -- I1: a task is leased exactly when one lease names it. One look at a task per lease: a join might read all tasks.
