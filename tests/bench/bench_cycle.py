@@ -107,7 +107,7 @@ def bench_idle_cycle(floor: Floor) -> None:
 
 
 def bench_sampling(floor: Floor) -> None:
-    """What the reconciler's sample of each second costs, and its roll-ups, with 500 lanes, 100,000 queued, 1,000 leases."""
+    """What the sample of each second costs, and its roll-ups, with 500 lanes, 100,000 queued and 1,000 leases."""
     floor.fill(200)
     wants = [ClaimRequest(caller=fleet.AGENT, session_id=s, max=SLOTS, wait_s=30) for s in floor.sessions]
     claim.claim_many(wants)
