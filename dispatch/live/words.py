@@ -26,6 +26,11 @@ def limit(seconds: float | None) -> str:
     return age(seconds).replace(" 00 s", "").replace(" 00 m", "").replace(" 00 h", "")
 
 
+def limit_short(seconds: float | None) -> str:
+    """A duration in its largest unit only: `46 m`, `3 h`."""
+    return limit(seconds) if seconds is None else " ".join(age(seconds).split()[:2])
+
+
 def count(value: float | None) -> str:
     """A count as `1,284`."""
     return MISSING if value is None else f"{value:,.0f}"

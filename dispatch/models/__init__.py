@@ -18,6 +18,7 @@ from dispatch.models.policy import (
     WorkClass,
 )
 from dispatch.models.samples import FlowTotal, QueueSample, SampleMark
+from dispatch.models.triage import DeadGroup
 from dispatch.models.webhooks import Webhook, WebhookDelivery
 from dispatch.models.work import Attempt, JournalEntry, Lane, Lease, Task
 
@@ -30,6 +31,7 @@ __all__ = [
     "BulkJob",
     "CapSet",
     "Capability",
+    "DeadGroup",
     "Decision",
     "Demand",
     "FlowTotal",

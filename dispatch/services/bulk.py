@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from dispatch import events
 from dispatch.core import validate
 from dispatch.errors import Conflict, Forbidden, Invalid, NotFound
 from dispatch.services import access, audit, paging, task_list
@@ -22,6 +23,7 @@ BASE = {"requeue": "dead", "discard": "dead", "cancel": "unfinished"}
 READERS = ("read", "submit", "operate")
 MAX_TASKS = 1_000_000
 MAX_NEW = 10_000
+MAX_UNDONE = 10_000  # tasks taken back in one call
 MAX_SKIPPED = 1000  # skipped tasks shown with a job
 PACE = ("rate_per_s", "max_in_flight", "canary", "stop_above")
 SHOWN = ("id", "action", "filter", "state", "reason", "note", "matched", "done", *PACE)
@@ -42,10 +44,10 @@ def create(
     *,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Freeze the tasks that match and start on them, unless it is a dry run."""
+    """Freeze the tasks that match and start on them, unless it is a dry run (which may leave the reason open)."""
     with audit.refusals(caller, f"{action}_bulk", "bulk", "new"), db.atomic():
         given = dict(pace or {})
-        _check(action, reason, given)
+        _check(action, reason, given, least=0 if dry_run else 1)
         tenants = _tenants(caller, SCOPES[action])
         values = _values(action, filters, tenants, caller.pool_id)
         row = db.one(
@@ -97,6 +99,26 @@ def command(caller: Caller, job_id: int, verb: str) -> dict[str, Any]:
         db.execute("set_bulk_state", {"id": job_id, "state": state, "note": ""})
         _record(caller, f"{verb}_bulk", job, {"state": job["state"]}, {"state": state}, "")
         return show(_lock(job_id))
+
+
+def undo(caller: Caller, job_id: int, reason: str = "") -> dict[str, Any]:
+    """Put requeued tasks that nobody has started yet back among the dead; a job that still ran is aborted with it.
+
+    At most MAX_UNDONE at a time; `undone` says how many. Conflict for other actions and for dry runs.
+    """
+    with audit.refusals(caller, "undo_bulk", "bulk", job_id), db.atomic():
+        job = _mine(caller, job_id)
+        _permit(caller, job)
+        if problem := validate.text(reason, 0, audit.REASON_LENGTH):
+            raise Invalid(("reason", problem))
+        if job["action"] != "requeue" or job["state"] == "dry_run":
+            raise Conflict("Only what a requeue has done can be taken back.")
+        if job["state"] in COMMANDS["abort"][0]:
+            db.execute("set_bulk_state", {"id": job_id, "state": "aborted", "note": ""})
+        undone = db.execute("undo_requeued", {"id": job_id, "limit": MAX_UNDONE, "reason": reason, **_actor(caller)})
+        _record(caller, "undo_bulk", job, {"state": job["state"]}, {"undone": undone}, reason)
+        db.hint(events.LIVE, "dead")
+        return show(_lock(job_id)) | {"undone": undone}
 
 
 def get(caller: Caller, job_id: int) -> dict[str, Any]:
@@ -167,11 +189,11 @@ def _permit(caller: Caller, job: Mapping[str, Any]) -> None:
 # Steps
 
 
-def _check(action: str, reason: str, pace: Mapping[str, Any]) -> None:
+def _check(action: str, reason: str, pace: Mapping[str, Any], least: int = 1) -> None:
     problems = []
     if action not in SCOPES:
         raise Invalid(("action", f"must be one of {', '.join(SCOPES)}"))
-    if problem := validate.text(reason, 1, audit.REASON_LENGTH):
+    if problem := validate.text(reason, least, audit.REASON_LENGTH):
         problems.append(("reason", problem))
     checks = {
         "rate_per_s": lambda value: validate.number(value, 0, 1e6, above=True),

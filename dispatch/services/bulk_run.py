@@ -20,6 +20,7 @@ from dispatch.core.types import MICRO
 from dispatch.errors import Conflict, NotFound
 from dispatch.services import cancel
 from dispatch.services.messages import Caller
+from dispatch.services.requeue import DIED
 from dispatch.store import db
 
 BATCH = 500  # tasks of one step
@@ -150,7 +151,6 @@ def _cancel(job: Mapping[str, Any], task_ids: Sequence[int]) -> dict[int, str]:
 
 def _audit(job: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
     """One entry for each task that moved, by the name of the job's maker."""
-    died = ("reason", "attempts", "losses", "handbacks", "error", "fingerprint")
     db.execute(
         "insert_audit_tasks",
         {
@@ -159,7 +159,7 @@ def _audit(job: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
             "targets": [str(row["id"]) for row in rows],
             "tenant_ids": [row["tenant_id"] for row in rows],
             "befores": [
-                json.dumps({"state": State.DEAD.word} | {name: row[name] for name in died}, default=str) for row in rows
+                json.dumps({"state": State.DEAD.word} | {name: row[name] for name in DIED}, default=str) for row in rows
             ],
         },
     )

@@ -1,8 +1,8 @@
 """List tasks by the filters of the API. Unknown filters, bad values and unknown names are refused by their names.
 
-`state` takes one state or several with commas; `user`, `worker` (what it holds now), `capability`, `type` and `key`
-match exactly; `error` is a part of the error's message, in any case; `min_age_s` means queued and startable for so
-long. Another tenant's name answers like an unknown one.
+`state`, `id` and `fingerprint` (`none`: no error) take one or several with commas; `user`, `worker` (what it holds
+now), `capability`, `type` and `key` match exactly; `error` is a part of the error's message, in any case; `min_age_s`
+means queued and startable for so long. Another tenant's name answers like an unknown one.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +21,8 @@ from dispatch.store import tasks as store
 STATES = {state.word: state for state in State}
 NAMED = {"class": "class_id", "tenant": "tenant_ids", "pool": "pool_id", "tool": "tool_id"}
 TEXT_LENGTH = 200
+MAX_IDS = 1000
+NO_ERROR = "none"  # fingerprint of dead tasks without an error, such as those whose deadline passed
 Values = dict[str, Any]
 
 
@@ -88,6 +90,21 @@ def _text(values: Values, name: str, value: Any) -> str | None:
     return validate.text(value, 1, TEXT_LENGTH)
 
 
+def _fingerprint(values: Values, name: str, value: Any) -> str | None:
+    if problem := validate.text(value, 1, 20 * TEXT_LENGTH):
+        return problem
+    values[name] = ["" if one == NO_ERROR else one for one in value.split(",")]
+    return None
+
+
+def _ids(values: Values, name: str, value: Any) -> str | None:
+    words = value.split(",") if isinstance(value, str) else []
+    if not words or len(words) > MAX_IDS or not all(word.isdecimal() and len(word) < 19 for word in words):
+        return f"must be 1 to {MAX_IDS} task numbers with commas between them"
+    values["ids"] = [int(word) for word in words]
+    return None
+
+
 def _error(values: Values, name: str, value: Any) -> str | None:
     if problem := validate.text(value, 1, TEXT_LENGTH):
         return problem
@@ -116,7 +133,8 @@ CHECKS: Mapping[str, Callable[[Values, str, Any], str | None]] = {
     "capability": _slug,
     "type": _slug,
     "key": _text,
-    "fingerprint": _text,
+    "fingerprint": _fingerprint,
+    "id": _ids,
     "error": _error,
     "min_age_s": _age,
 }

@@ -52,8 +52,9 @@ CONDITIONS: Mapping[str, str] = {
     "tool_id": "t.lane_id IN (SELECT b.id FROM lane b WHERE %(tool_id)s::bigint = ANY (b.tools))",
     "worker": "t.id = ANY (ARRAY(SELECT g.task_id FROM worker v JOIN worker_session y ON y.worker_id = v.id"
     " JOIN lease g ON g.session_id = y.id WHERE v.name = %(worker)s))",  # lease_session
+    "ids": "t.id = ANY (%(ids)s::bigint[])",
     "type": "t.type = %(type)s",
-    "fingerprint": "t.fingerprint = %(fingerprint)s",  # task_dead
+    "fingerprint": "t.fingerprint = ANY (%(fingerprint)s::text[])",  # task_dead
     "error": "t.error ->> 'message' ILIKE %(error)s",
     "min_age_s": "t.state = 1 AND t.queued_at <= now() - make_interval(secs => %(min_age_s)s::float8)",
     "key": "t.key = %(key)s AND t.tenant_id = ANY (ARRAY(SELECT id FROM tenant))",  # task_tenant_key

@@ -14,6 +14,7 @@ export class Cells {
     this.scan();
     document.addEventListener("selectionchange", () => { if (this.held.size && !selected()) this.release(); });
     document.addEventListener("focusout", () => setTimeout(() => this.reconcile(), 0));
+    document.addEventListener("refreshed", () => { this.scan(); for (const key of this.values.keys()) this.write(key); });
   }
 
   // Which elements show which cell; made anew whenever rows came or went.

@@ -5,6 +5,8 @@ import "./rows.js";
 import "./views.js";
 import "./palette.js";
 import "./times.js";
+import "./refresh.js";
+import "./picking.js";
 import { Live } from "./live.js";
 import { listen } from "./keys.js";
 

@@ -70,6 +70,7 @@ export class Live {
     this.at = message.at;
     this.heard = performance.now();
     this.cells.apply(message.changes, Boolean(message.full));
+    document.dispatchEvent(new CustomEvent("cells", { detail: message.changes }));
     clock.tick();
     this.lag = Math.max(0, clock.now() - message.at);
     this.show();

@@ -36,7 +36,8 @@ def backlog(db: None) -> dict[str, Any]:
         "pool_id": Pool.objects.get(slug="default").pk,
         "key": "n77",
         "worker": "w1",
-        "fingerprint": "abc",
+        "fingerprint": ["abc"],
+        "ids": [1, 2],
         "min_age_s": 60.0,
         "user": "-",
     }
@@ -52,6 +53,7 @@ CASES = [
     (["leased"], "-id", "lease"),
     (["worker"], "-id", "lease"),
     (["class_id"], "-id", "task_class"),
+    (["ids"], "-id", "task_pkey"),
     (["key"], "-id", "task_tenant_key"),
     (["fingerprint", "dead"], "-id", "task_d"),
     (["min_age_s"], "-id", "task_"),

@@ -85,12 +85,12 @@ UPDATE bulk_job
 -- name: discard_dead
 -- Dead tasks among these are given up for good: cancelled, with the reason; the others are left alone.
 WITH k AS MATERIALIZED (
-    SELECT id, reason, attempts, error, fingerprint FROM task
+    SELECT id, reason, attempts, losses, handbacks, error, fingerprint, finished_at FROM task
      WHERE id = ANY (%(task_ids)s::bigint[]) AND state + 0 = 5 ORDER BY id FOR NO KEY UPDATE
 )
 UPDATE task t SET state = 6, finished_at = now(), cancel_requested = true, cancel_reason = %(reason)s::text, reason = %(reason)s::text
   FROM k WHERE t.id = k.id
-RETURNING t.id, t.pool_id, t.tenant_id, k.reason, k.attempts, 0 AS losses, 0 AS handbacks, k.error, k.fingerprint
+RETURNING t.id, t.pool_id, t.tenant_id, k.reason, k.attempts, k.losses, k.handbacks, k.error, k.fingerprint, k.finished_at
 
 -- name: insert_audit_tasks
 -- One entry for each of many tasks.
@@ -113,3 +113,78 @@ SELECT * FROM (
  WHERE %(count)s::bigint IS NULL OR g.count < %(count)s
     OR (g.count = %(count)s AND (g.fingerprint, g.reason) > (%(fingerprint)s, %(reason)s))
  ORDER BY g.count DESC, g.fingerprint, g.reason LIMIT %(limit)s
+
+-- name: bulk_breakdown
+-- What the frozen tasks of a job are now, by class and tenant: counted over the first `limit` of them. `verdict` is empty
+-- for those that can be acted on; `late` ones have a deadline that has passed, `stopped` ones belong to something paused.
+SELECT c.slug AS class, n.slug AS tenant, x.verdict, count(*)::int AS count,
+       count(*) FILTER (WHERE x.deadline < now())::int AS late,
+       count(*) FILTER (WHERE c.paused OR n.paused OR p.paused)::int AS stopped
+  FROM (SELECT t.work_class_id, t.tenant_id, t.pool_id, t.deadline,
+               CASE WHEN %(action)s::text <> 'cancel' AND t.state <> 5 THEN 'not dead any more'
+                    WHEN %(action)s::text = 'cancel' AND t.state > 3 THEN 'over already'
+                    WHEN %(action)s::text = 'cancel' AND t.cancel_requested THEN 'asked to stop already'
+                    ELSE '' END AS verdict
+          FROM (SELECT task_id FROM bulk_item WHERE job_id = %(id)s ORDER BY task_id LIMIT %(limit)s) i
+          JOIN task t ON t.id = i.task_id) x
+  JOIN work_class c ON c.id = x.work_class_id
+  JOIN tenant n ON n.id = x.tenant_id
+  JOIN pool p ON p.id = x.pool_id
+ GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3
+
+-- name: bulk_first
+-- The first tasks of a job in the order in which they are taken: its canary.
+SELECT t.id, t.type, c.slug AS class, n.slug AS tenant, t.finished_at, t.attempts, t.state
+  FROM (SELECT task_id FROM bulk_item WHERE job_id = %(id)s ORDER BY task_id LIMIT %(limit)s) i
+  JOIN task t ON t.id = i.task_id
+  JOIN work_class c ON c.id = t.work_class_id
+  JOIN tenant n ON n.id = t.tenant_id
+ ORDER BY t.id
+
+-- name: bulk_pace_now
+-- What classes do just now: starts a second over the last five minutes, and how long their latest attempts ran.
+SELECT c.slug AS class, count(*)::float8 / 300 AS starts_per_s,
+       avg(extract(epoch FROM a.ended_at - a.delivered_at)) FILTER (WHERE a.delivered_at IS NOT NULL)::float8 AS runtime_s
+  FROM attempt a JOIN lane l ON l.id = a.lane_id JOIN work_class c ON c.id = l.work_class_id
+ WHERE a.ended_at > now() - interval '5 minutes' AND c.slug = ANY (%(classes)s::text[])
+ GROUP BY 1
+
+-- name: bulk_results
+-- What became of the tasks of a job, in order, after a task.
+SELECT i.task_id, c.slug AS class, n.slug AS tenant, t.type, i.state AS item, t.state, i.reason
+  FROM bulk_item i
+  LEFT JOIN task t ON t.id = i.task_id
+  LEFT JOIN work_class c ON c.id = t.work_class_id
+  LEFT JOIN tenant n ON n.id = t.tenant_id
+ WHERE i.job_id = %(id)s AND i.task_id > %(after)s ORDER BY i.task_id LIMIT %(limit)s
+
+-- name: undo_requeued
+-- Requeued tasks of a job that nobody has started since are what they were before, by the audit's word; their number.
+WITH k AS MATERIALIZED (
+    SELECT t.id, t.tenant_id FROM task t
+     WHERE t.id IN (SELECT task_id FROM bulk_item WHERE job_id = %(id)s AND state = 1) AND t.state + 0 = 1
+       AND NOT EXISTS (SELECT 1 FROM attempt a WHERE a.task_id = t.id AND a.ended_at >= t.enqueued_at)
+     ORDER BY t.id LIMIT %(limit)s FOR NO KEY UPDATE
+), b AS (
+    SELECT k.id, k.tenant_id,
+           (SELECT e.before FROM audit_event e WHERE e.target_kind = 'task' AND e.target = k.id::text
+               AND e.action = 'requeue' AND (e.after ->> 'bulk')::bigint = %(id)s ORDER BY e.id DESC LIMIT 1) AS was
+      FROM k
+), u AS (
+    UPDATE task t
+       SET state = 5, queued_at = NULL, finished_at = coalesce((b.was ->> 'finished_at')::timestamptz, now()),
+           reason = b.was ->> 'reason', attempts = (b.was ->> 'attempts')::smallint, losses = (b.was ->> 'losses')::smallint,
+           handbacks = (b.was ->> 'handbacks')::int, error = b.was -> 'error', fingerprint = b.was ->> 'fingerprint'
+      FROM b WHERE t.id = b.id AND b.was IS NOT NULL AND t.state + 0 = 1
+    RETURNING t.id, t.tenant_id
+), i AS (
+    UPDATE bulk_item i SET state = 2, reason = 'taken back before it started' FROM u
+     WHERE i.job_id = %(id)s AND i.task_id = u.id
+), j AS (
+    UPDATE bulk_job j SET done = j.done - (SELECT count(*) FROM u), skipped = j.skipped + (SELECT count(*) FROM u)
+     WHERE j.id = %(id)s
+)
+INSERT INTO audit_event (at, actor_kind, actor_id, actor_name, action, target_kind, target, tenant_id, before, after, reason)
+SELECT now(), %(actor_kind)s, %(actor_id)s, %(actor_name)s, 'undo_requeue', 'task', u.id::text, u.tenant_id,
+       '{"state": "queued"}'::jsonb, jsonb_build_object('state', 'dead', 'bulk', %(id)s::bigint), %(reason)s
+  FROM u

@@ -23,7 +23,7 @@ UPDATE task SET cancel_requested = true, cancel_reason = %(reason)s WHERE id = %
 -- Dead tasks among these start a new life at the back of their lanes; the others are left alone. `before` is what they
 -- died of. A deadline that has passed would kill them again at once, so it goes.
 WITH k AS MATERIALIZED (
-    SELECT id, reason, attempts, losses, handbacks, error, fingerprint FROM task
+    SELECT id, reason, attempts, losses, handbacks, error, fingerprint, finished_at FROM task
      WHERE id = ANY (%(task_ids)s::bigint[]) AND state + 0 = 5 ORDER BY id FOR NO KEY UPDATE
 )
 UPDATE task t
@@ -32,4 +32,5 @@ UPDATE task t
        attempts = 0, losses = 0, handbacks = 0, cancel_requested = false, cancel_reason = '',
        result = NULL, error = NULL, reason = '', fingerprint = ''
   FROM k WHERE t.id = k.id
-RETURNING t.id, t.pool_id, t.tenant_id, k.reason, k.attempts, k.losses, k.handbacks, k.error, k.fingerprint
+RETURNING t.id, t.pool_id, t.tenant_id, k.reason, k.attempts, k.losses, k.handbacks, k.error, k.fingerprint,
+          k.finished_at
