@@ -10,7 +10,7 @@ from typing import Any
 
 from dispatch.live import cells, snapshots
 from dispatch.live.cells import Cells
-from dispatch.services import access
+from dispatch.services import access, bulk
 from dispatch.services.messages import Caller
 
 LONGEST = 200  #: characters of a topic's name
@@ -32,7 +32,14 @@ class Topic:
 
 
 #: kind → what a topic of this kind reads for itself, with the rights of the caller
-READERS: Mapping[str, Callable[[Caller, Topic], Any]] = {}
+READERS: Mapping[str, Callable[[Caller, Topic], Any]] = {
+    "bulk": lambda caller, topic: bulk.get(caller, number(topic.key)),
+}
+
+
+def number(key: str) -> int:
+    """The id that a key names; 0, which nothing has, for other keys."""
+    return int(key) if key.isdecimal() and len(key) < 19 else 0
 
 
 def parse(name: str, pool: str | None = None, tenant: str | None = None) -> Topic | None:

@@ -37,7 +37,14 @@ NAVIGATION = [
             ("Workers", "/workers", "workers", ""),
         ],
     ),
-    ("Act", [("Fairness", "/fairness", "fairness", ""), ("Dead letters", "/dead", "dead", "dead")]),
+    (
+        "Act",
+        [
+            ("Fairness", "/fairness", "fairness", ""),
+            ("Dead letters", "/dead", "dead", "dead"),
+            ("Bulk jobs", "/bulk", "stack", ""),
+        ],
+    ),
     (
         "Govern",
         [

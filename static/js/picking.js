@@ -40,11 +40,11 @@ document.addEventListener("click", (event) => {
 document.addEventListener("refreshed", () => { for (const form of document.querySelectorAll("form[data-picking]")) count(form); });
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || off() || document.querySelector("dialog[open]")) return;
-  if (event.target.matches("textarea, select, input:not([type='checkbox'])")) return;
-  const form = document.querySelector("form[data-picking]");
-  const button = document.querySelector(`button[data-key="${CSS.escape(event.key)}"]`);
-  if (button && !button.closest("[hidden]") && !event.target.matches("button, a")) { event.preventDefault(); button.click(); return; }
-  if (!form || !["j", "k", "x"].includes(event.key)) return;
+  const form = event.target.closest("form[data-picking]");
+  const box = form && event.target.matches(".tick input");
+  const button = (box || event.target === document.body) && document.querySelector(`main button[data-key="${CSS.escape(event.key)}"]`);
+  if (button && !button.closest("[hidden]")) { event.preventDefault(); button.click(); return; }
+  if (!box || !["j", "k", "x"].includes(event.key)) return; // elsewhere keys.js walks the rows
   const boxes = boxesOf(form);
   const at = boxes.findIndex((box) => box.closest("tr").contains(document.activeElement));
   if (event.key === "x") { if (at >= 0) { event.preventDefault(); boxes[at].click(); } return; }

@@ -8,7 +8,7 @@ from django.db import connection
 from dispatch.core.states import State
 from dispatch.errors import Conflict, EvenflowError, Forbidden, Invalid, NotFound
 from dispatch.models import AuditEvent, BulkItem, BulkJob, Task
-from dispatch.services import bulk, bulk_run, dead_letters, policy
+from dispatch.services import bulk, bulk_plan, bulk_run, dead_letters, policy
 from dispatch.services.requeue import requeue
 from tests import fleet
 from tests.services.test_races import together
@@ -289,3 +289,52 @@ def test_dead_letters_by_group_and_by_filter() -> None:
     for filters in ({"state": "queued"}, {"tenant": "beta"}, {"colour": "red"}):
         with pytest.raises(Invalid):
             dead_letters.list_dead(alpha, filters)
+
+
+def test_what_has_not_started_is_taken_back() -> None:
+    ids = dead(6)
+    before = Task.objects.get(pk=ids[0])
+    job = make({"tenant": "alpha", "fingerprint": "timeout"})
+    run(job["id"])
+    lease(ids[1])
+    fleet.sql("UPDATE task SET state = 4, queued_at = NULL, finished_at = now() WHERE id = %s", ids[2])
+    found = bulk.undo(ROOT, job["id"], "too early")
+    assert (found["undone"], found["done"], found["skipped_count"]) == (4, 2, 4)
+    assert states(ids) == [5, 2, 4, 5, 5, 5]
+    after = Task.objects.get(pk=ids[0])
+    for name in ("reason", "error", "fingerprint", "attempts", "finished_at"):
+        assert getattr(after, name) == getattr(before, name), name
+    assert AuditEvent.objects.filter(action="undo_requeue", reason="too early").count() == 4
+    assert bulk.undo(ROOT, job["id"])["undone"] == 0, "twice is once"
+    fleet.invariants()
+    again = make({"id": f"{ids[0]},{ids[3]}"})
+    run(again["id"])
+    assert states([ids[0], ids[3], ids[4]]) == [1, 1, 5]
+
+
+def test_a_dry_run_says_what_it_would_do_and_needs_its_reason_only_to_start() -> None:
+    mine, foreign = dead(5), dead(2, "beta")
+    job = bulk.create(ROOT, "requeue", {"fingerprint": "timeout"}, "", dry_run=True)
+    requeue(ROOT, mine[0])
+    fleet.sql("UPDATE task SET deadline = now() - interval '1 hour' WHERE id = %s", mine[1])
+    policy.patch(ROOT, "tenant", "beta", 1, {"paused": True}, "closed")
+    split = bulk_plan.dry_run(ROOT, job["id"])
+    assert [(one["tenant"], one["count"]) for one in split["eligible"]] == [("alpha", 4), ("beta", 2)]
+    assert [(one["verdict"], one["count"]) for one in split["skipped"]] == [("not dead any more", 1)]
+    assert (split["ready"], split["late"], split["stopped"]) == (6, 1, 2)
+    assert [row["id"] for row in bulk_plan.first(ROOT, job["id"], 2)] == mine[:2]
+    assert bulk_plan.delays(split) == [("critical", None)]
+    split["now"] = {"critical": {"starts_per_s": 0.5, "runtime_s": 10.0}}
+    assert bulk_plan.delays(split) == [("critical", 12.0)]
+    found = bulk_plan.estimate(split, {"rate_per_s": 2, "max_in_flight": 2, "canary": 2})
+    assert (found["binds"], found["seconds"], found["canary_s"]) == ("room", 30.0, 10.0)
+    assert bulk_plan.estimate(split, {"rate_per_s": 0.1})["binds"] == "rate"
+    with pytest.raises(Invalid) as refused:
+        bulk.start(ROOT, job["id"])
+    assert [one["field"] for one in refused.value.errors] == ["reason"]
+    bulk.start(ROOT, job["id"], reason="mended")
+    run(job["id"])
+    rows = list(bulk_plan.results(ROOT, job["id"]))
+    assert [row["item"] for row in rows] == ["skipped", *["done"] * 6]
+    assert rows[0]["reason"] == "not dead any more" and {row["tenant"] for row in rows} == {"alpha", "beta"}
+    assert states(foreign) == [1, 1]

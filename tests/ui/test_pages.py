@@ -15,6 +15,7 @@ PAGES = [
     "/tasks",
     "/workers",
     "/dead",
+    "/bulk",
     "/capabilities",
     "/fairness",
     "/audit",
@@ -40,7 +41,7 @@ def test_operators_and_auditors_see_every_page(path: str, role: str, pool: None,
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/queues", "/tasks", "/workers", "/dead", "/capabilities", "/fairness", "/audit", "/system"]
+    "path", ["/", "/queues", "/tasks", "/workers", "/dead", "/bulk", "/capabilities", "/fairness", "/audit", "/system"]
 )
 def test_a_person_without_any_role_sees_nothing(path: str, pool: None, browse: Browse) -> None:
     answer = browse("").get(path)
@@ -120,7 +121,7 @@ def test_a_number_leads_to_the_task(task: Callable[..., int], browse: Browse) ->
 def test_a_bad_cursor_is_told_not_raised(pool: None, browse: Browse) -> None:
     client = browse()
     assert client.get("/tasks?after=x").status_code == 200
-    assert client.get("/dead?after=x").status_code == 422
+    assert client.get("/bulk?after=x").status_code == 422
     assert client.get("/audit?after=x").status_code == 422
 
 

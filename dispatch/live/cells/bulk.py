@@ -34,6 +34,11 @@ BRAKES = {"rate": "the rate", "room": "the room in flight", "fleet": "what the f
 ACTIVE = ("running", "canary", "paused")
 
 
+def cells(snapshot: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells the page of a job that it moved."""
+    return {"bulk.version": version(job)}
+
+
 def row(job: Mapping[str, Any]) -> dict[str, Any]:
     """One job of the list, and the head of its page."""
     icon, tone, word = STATES[job["state"]]

@@ -48,6 +48,7 @@ def dead(request: HttpRequest) -> HttpResponse:
         "ages": triage.AGES,
         "version": cells.version(pages.numbers(request)),
         "once": once.token(),
+        "may_requeue": pages.may(request, "operate"),
     }
     return pages.show(request, "ui/dead.html", "dead", **context)
 
@@ -59,15 +60,15 @@ def group(request: HttpRequest, fingerprint: str) -> HttpResponse:
     found = triage.group(caller, fingerprint)
     filters = {"fingerprint": fingerprint, "state": "dead", "order": "-finished_at"}
     page = tasks.list_tasks(caller, filters, PAGE, request.GET.get("after") or None)
-    everywhere = pages.may(request, "operate") and found["live_versions"] is not None
     context: dict[str, Any] = {
         "group": cells.row(found, colours(request)),
         "detail": cells.detail(found, triage.versions(item["id"] for item in page.items)),
         "rows": rows.rows(page.items, colours(request)),
         "older": f"/dead/{fingerprint}?{urlencode({'after': page.next_cursor})}" if page.next_cursor else "",
-        "people": _people(request) if everywhere else [],
+        "people": _people(request),
         "version": cells.version(pages.numbers(request)),
         "once": once.token(),
+        "may_requeue": pages.may(request, "operate"),
     }
     return pages.show(request, "ui/deadgroup.html", "dead", **context)
 
