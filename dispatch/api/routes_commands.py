@@ -9,7 +9,7 @@ from dispatch.api import answers_commands as answers
 from dispatch.api import schemas_commands as schemas
 from dispatch.api.app import caller, verb
 from dispatch.api.routes_tasks import known
-from dispatch.api.schemas_policy import given
+from dispatch.api.schemas_policy import ReasonQuery, given
 from dispatch.services import changes, explain, keys, worker_control
 from dispatch.services import pause as pausing
 from dispatch.services import revoke as revoking
@@ -40,6 +40,12 @@ def patch_worker(request: HttpRequest, worker_id: int, body: schemas.WorkerChang
     """Change a worker's weight; drain, pause or quarantine it, or take that back."""
     edits = given(body)
     return worker_control.patch_worker(caller(request), known(worker_id), edits, edits.pop("reason", ""))
+
+
+@verb(router, "DELETE", "/workers/{int:worker_id}", "delete_worker", answer=None, status=204)
+def delete_worker(request: HttpRequest, worker_id: int, query: Query[ReasonQuery]) -> None:
+    """Take a worker that holds nothing out of the fleet."""
+    worker_control.delete_worker(caller(request), known(worker_id), query.reason)
 
 
 @verb(router, "POST", "/leases/{int:task_id}/revoke", "revoke", answer=answers.Revoked)

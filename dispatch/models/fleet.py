@@ -16,6 +16,7 @@ class Worker(Pausable):
     draining = models.BooleanField(default=False, db_default=False)
     quarantined = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField(db_default=Now())
+    archived_at = models.DateTimeField(null=True, help_text="deleted: gone from the fleet, its attempts keep its name")
 
     class Meta:
         db_table = "worker"

@@ -1,7 +1,9 @@
-"""One worker: look at it, and steer it: weight, drain, pause, quarantine.
+"""One worker: look at it, steer it (weight, drain, pause, quarantine), delete it.
 
 Draining: it gets no new work, its agent hears `drain`, what it holds runs to its end. Paused and quarantined: it gets
 no new work. All three are the worker's own, so they outlive its sessions. Taking a quarantine off closes its alert.
+A worker that holds leases is not deleted: drain it first. Attempts keep the name of a deleted one, and an agent that
+registers under the name makes it anew.
 """
 
 from collections.abc import Mapping
@@ -9,7 +11,7 @@ from typing import Any
 
 from dispatch import events
 from dispatch.core import validate
-from dispatch.errors import Invalid, NotFound
+from dispatch.errors import Conflict, Invalid, NotFound
 from dispatch.services import access, alerts, audit, workers
 from dispatch.services.messages import Caller
 from dispatch.store import db
@@ -51,11 +53,7 @@ def patch_worker(caller: Caller, worker_id: int, changes: Mapping[str, Any], rea
     with audit.refusals(caller, "patch_worker", "worker", worker_id), db.atomic():
         access.require_everywhere(caller, "operate")
         _check(changes, reason)
-        row = db.one("lock_worker", {"worker_id": worker_id}) if 0 < worker_id < 2**63 else None
-        if row is None:
-            raise NotFound(MISSING)
-        if caller.pool_id not in {None, row["pool_id"]}:
-            raise access.Hidden(MISSING)
+        row = _lock(caller, worker_id)
         given = dict.fromkeys(CHECKS) | dict(changes)
         db.execute("change_worker", {"worker_id": worker_id, "author": caller.name, "reason": reason, **given})
         if changes.get("quarantined") is False:
@@ -67,6 +65,32 @@ def patch_worker(caller: Caller, worker_id: int, changes: Mapping[str, Any], rea
         found = workers.find(caller, worker_id)
     assert found is not None
     return found
+
+
+def delete_worker(caller: Caller, worker_id: int, reason: str = "") -> None:
+    """Take a worker out of the fleet (`operate` for the whole installation); Conflict, with numbers, while it works."""
+    with audit.refusals(caller, "delete_worker", "worker", worker_id), db.atomic():
+        access.require_everywhere(caller, "operate")
+        if problem := validate.text(reason, 0, audit.REASON_LENGTH):
+            raise Invalid(("reason", problem))
+        row = _lock(caller, worker_id)
+        left = db.rows("count_worker_leases", {"worker_id": worker_id})[0]
+        if left["leases"]:
+            raise Conflict(f"The worker {row['name']} holds leases: {left['leases']}. Drain it first.", **left)
+        db.execute("archive_worker", {"worker_id": worker_id})
+        alerts.resolve(QUARANTINE, f"worker:{worker_id}")
+        before = {name: row[name] for name in CHECKS}
+        audit.record(caller, "delete_worker", "worker", row["name"], before, None, reason)
+        db.hint(events.LIVE, "workers")
+
+
+def _lock(caller: Caller, worker_id: int) -> dict[str, Any]:
+    row = db.one("lock_worker", {"worker_id": worker_id}) if 0 < worker_id < 2**63 else None
+    if row is None:
+        raise NotFound(MISSING)
+    if caller.pool_id not in {None, row["pool_id"]}:
+        raise access.Hidden(MISSING)
+    return row
 
 
 def _check(changes: Mapping[str, Any], reason: str) -> None:

@@ -109,7 +109,7 @@ def update(kind: str, pk: int, version: int, changes: Mapping[str, Any]) -> bool
 def pausable(kind: str, slug: str | None, pool_id: int | None) -> list[Row]:
     """What can be paused under a kind and name (None: all of the kind), locked; `pool_id` narrows to one pool."""
     if kind == "worker":
-        found: models.QuerySet[Any] = Worker.objects.select_related("pool").filter(name=slug)
+        found: models.QuerySet[Any] = Worker.objects.select_related("pool").filter(name=slug, archived_at=None)
     else:
         found = live(kind) if slug is None else live(kind).filter(slug=slug)
     if pool_id is not None:

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from dispatch.conf import limits
 from dispatch.models import JournalEntry, Lease
+from tests import fleet
 from tests.api.conftest import World
 from tests.api.test_conventions import is_problem
 
@@ -187,6 +188,25 @@ def test_heartbeats_renew_each_lease_for_itself(world: World) -> None:
     assert 10 <= reply.data["heartbeat_every_s"] <= 11, "the pool's setting and up to a tenth"
     assert Lease.objects.get(pk=lease["task_id"]).progress_note == "a\ufffdb"
     assert world.door.post("/heartbeats", {"session_id": session, "leases": []}).data["leases"] == []
+
+
+def test_times_that_an_agent_sends_decide_nothing(world: World) -> None:
+    lease = world.lease(max_runtime_s=60, progress_timeout_s=60)
+    ends = "SELECT expires_at - now() < interval '31 s' AND expires_at > now(), runtime_until - now() FROM lease"
+    beat = {"task_id": lease["task_id"], "token": lease["token"]}
+    for date in ("Tue, 01 Jan 1980 00:00:00 GMT", "Fri, 31 Dec 2099 23:59:59 GMT", "yesterday"):
+        headers = {"date": date, "x-request-start": "t=0", "if-modified-since": date}
+        reply = world.door.post("/heartbeats", {"session_id": lease["session_id"], "leases": [beat]}, headers=headers)
+        assert reply.data["leases"][0]["status"] == "renewed"
+        ((soon, left),) = fleet.sql(ends)
+        assert soon
+        assert left <= timedelta(seconds=60)
+    for field in ("expires_at", "now", "sent_at", "ttl_s"):
+        body = {"session_id": lease["session_id"], "leases": [{**beat, field: "2099-12-31T00:00:00Z"}]}
+        is_problem(world.door.post("/heartbeats", body), 422, "validation", field)
+        ended = {"token": lease["token"], field: "1980-01-01T00:00:00Z"}
+        is_problem(world.door.post(f"/tasks/{lease['task_id']}/complete", ended), 422, "validation", field)
+    assert world.door.get(f"/tasks/{lease['task_id']}").data["state"] == "leased"
 
 
 def test_bad_heartbeats_name_the_place(world: World) -> None:

@@ -65,6 +65,30 @@ def test_a_worker_is_steered(world: World) -> None:
     is_problem(world.door.get("/workers/99999999999999999999"), 404, "not-found")
 
 
+def test_a_worker_is_deleted_once_it_holds_nothing(world: World) -> None:
+    session = world.session("w1")
+    lease = world.lease(session)
+    (worker,) = world.door.get("/workers").data["items"]
+    path = f"/workers/{worker['id']}"
+    reply = world.door.call("DELETE", path)
+    is_problem(reply, 409, "conflict")
+    assert reply.data["leases"] == 1, "refused with the number"
+    world.door.call("PATCH", path, {"draining": True, "weight": 3})
+    assert world.door.post(f"/tasks/{lease['task_id']}/complete", {"token": lease["token"]}).status == 200
+    is_problem(world.door.call("DELETE", path, key=world.key("read")), 403, "forbidden")
+    assert world.door.call("DELETE", f"{path}?reason=scrapped").status == 204
+    is_problem(world.door.call("DELETE", path), 404, "not-found")
+    is_problem(world.door.get(path), 404, "not-found")
+    assert world.door.get("/workers").data["items"] == []
+    claim = {"session_id": session, "max": 1, "wait_s": 0}
+    is_problem(world.door.post("/claims", claim), 404, "not-found")
+    history = world.door.get(f"/tasks/{lease['task_id']}").data["history"]
+    assert "w1" in [entry.get("worker") for entry in history], "attempts keep its name"
+    world.session("w1")
+    (again,) = world.door.get("/workers").data["items"]
+    assert (again["state"], again["weight"]) == ("live", 1), "the name makes it anew"
+
+
 def test_a_lease_is_revoked(world: World) -> None:
     lease = world.lease()
     is_problem(world.door.post(f"/leases/{lease['task_id']}/revoke", {}), 422, "validation")

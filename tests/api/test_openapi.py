@@ -48,6 +48,7 @@ OPERATIONS = {
     ("post", "/resume"): "resume",
     ("get", "/workers/{worker_id}"): "get_worker",
     ("patch", "/workers/{worker_id}"): "patch_worker",
+    ("delete", "/workers/{worker_id}"): "delete_worker",
     ("post", "/leases/{task_id}/revoke"): "revoke",
     ("get", "/webhooks"): "list_webhooks",
     ("post", "/webhooks"): "create_webhook",

@@ -4,10 +4,11 @@ SELECT id, slug, lease_ttl_s, heartbeat_every_s, offer_ttl_s FROM pool
  WHERE archived_at IS NULL AND ((%(slug)s::text IS NOT NULL AND slug = %(slug)s) OR (%(slug)s::text IS NULL AND id = %(pool_id)s))
 
 -- name: register_worker
--- The worker by (pool, name), made at first use; a given weight replaces the stored one. Opens a new session.
+-- The worker by (pool, name), made at first use; a given weight replaces the stored one. Opens a new session. The name
+-- of a deleted one makes it anew.
 WITH w AS (
     INSERT INTO worker (pool_id, name, weight) VALUES (%(pool_id)s, %(name)s, coalesce(%(weight)s::float8, 1))
-    ON CONFLICT (pool_id, name) DO UPDATE SET weight = coalesce(%(weight)s::float8, worker.weight)
+    ON CONFLICT (pool_id, name) DO UPDATE SET archived_at = NULL, weight = coalesce(%(weight)s::float8, worker.weight)
     RETURNING id
 )
 INSERT INTO worker_session (worker_id, pool_id, capset_id, tenant_id, api_key_id, slots, version, labels)
@@ -58,7 +59,7 @@ SELECT w.id, w.name, p.slug AS pool, w.weight, w.deficit, w.draining, w.quaranti
            AND (%(tenant_id)s::bigint IS NULL OR s.tenant_id = %(tenant_id)s)
       ) x
   ) s
- WHERE w.id > %(after)s AND (%(pool_id)s::bigint IS NULL OR w.pool_id = %(pool_id)s)
+ WHERE w.id > %(after)s AND w.archived_at IS NULL AND (%(pool_id)s::bigint IS NULL OR w.pool_id = %(pool_id)s)
    AND (%(tenant_id)s::bigint IS NULL OR s.sessions > 0)
  ORDER BY w.id LIMIT %(limit)s
 
@@ -66,7 +67,21 @@ SELECT w.id, w.name, p.slug AS pool, w.weight, w.deficit, w.draining, w.quaranti
 -- One worker, locked, with what an operator may change about it.
 SELECT w.id, w.name, w.pool_id, p.slug AS pool, w.weight, w.draining, w.quarantined,
        w.paused AND (w.paused_until IS NULL OR w.paused_until > now()) AS paused
-  FROM worker w JOIN pool p ON p.id = w.pool_id WHERE w.id = %(worker_id)s FOR NO KEY UPDATE OF w
+  FROM worker w JOIN pool p ON p.id = w.pool_id WHERE w.id = %(worker_id)s AND w.archived_at IS NULL
+   FOR NO KEY UPDATE OF w
+
+-- name: count_worker_leases
+-- What a worker holds, offers included.
+SELECT count(*)::int AS leases FROM lease l JOIN worker_session s ON s.id = l.session_id WHERE s.worker_id = %(worker_id)s
+
+-- name: archive_worker
+-- A worker (locked before) goes, with its sessions and parked claims; what was said about it is forgotten.
+WITH s AS (UPDATE worker_session SET closed_at = now() WHERE worker_id = %(worker_id)s AND closed_at IS NULL),
+     d AS (DELETE FROM demand d USING worker_session x WHERE x.id = d.session_id AND x.worker_id = %(worker_id)s)
+UPDATE worker
+   SET archived_at = now(), weight = 1, draining = false, quarantined = false, paused = false, paused_at = NULL,
+       paused_until = NULL, paused_by = '', pause_reason = ''
+ WHERE id = %(worker_id)s
 
 -- name: change_worker
 -- An operator's change of one worker (locked before); null leaves a value as it is. The end of a pause stays.
