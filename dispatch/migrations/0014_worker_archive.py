@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("dispatch", "0012_samples"),
+        ("dispatch", "0013_dead_groups"),
     ]
 
     operations = [
