@@ -4,6 +4,8 @@ import argparse
 import os
 import secrets
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 
 class BadSetting(SystemExit):
@@ -62,6 +64,55 @@ def words(name: str, default: list[str]) -> list[str]:
     """A comma-separated list."""
     raw = os.environ.get(name, "")
     return [word.strip() for word in raw.split(",") if word.strip()] or default
+
+
+def smtp(address: str) -> dict[str, Any]:
+    """Django's settings for `smtp://user:password@host:587` (STARTTLS), `smtps://…:465` or `smtp+plain://host:25`.
+
+    Empty: mails are written to the log of the web process.
+    """
+    if not address:
+        return {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}
+    ports = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
+    try:
+        url = urlsplit(address)
+        port = url.port or ports[url.scheme]
+    except (ValueError, KeyError):
+        url, port = urlsplit(""), 0
+    if not url.hostname:
+        raise BadSetting("EVENFLOW_SMTP_URL must look like smtp://user:password@host:587, smtps://… or smtp+plain://….")
+    return {
+        "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+        "EMAIL_HOST": url.hostname,
+        "EMAIL_PORT": port,
+        "EMAIL_HOST_USER": unquote(url.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(url.password or ""),
+        "EMAIL_USE_TLS": url.scheme == "smtp",
+        "EMAIL_USE_SSL": url.scheme == "smtps",
+        "EMAIL_TIMEOUT": 10,
+    }
+
+
+def oidc(issuer: str, client_id: str, client_secret: str, name: str, trust_email: bool) -> list[dict[str, Any]]:
+    """allauth's app for one OpenID Connect provider; none without an issuer."""
+    issuer = issuer.rstrip("/")
+    if not issuer:
+        return []
+    if urlsplit(issuer).scheme not in {"https", "http"} or not urlsplit(issuer).netloc:
+        raise BadSetting("EVENFLOW_OIDC_ISSUER must be an address that starts with https://.")
+    if not client_id or not client_secret:
+        raise BadSetting(
+            "EVENFLOW_OIDC_CLIENT_ID and EVENFLOW_OIDC_CLIENT_SECRET must be set with EVENFLOW_OIDC_ISSUER."
+        )
+    return [
+        {
+            "provider_id": "company",
+            "name": name,
+            "client_id": client_id,
+            "secret": client_secret,
+            "settings": {"server_url": issuer, "verified_email": trust_email},
+        }
+    ]
 
 
 def secret(name: str, data_dir: Path, needed: bool) -> str:

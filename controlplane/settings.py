@@ -62,6 +62,9 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.usersessions",
     "django_htmx",
     "template_partials",
     "heroicons",
@@ -84,6 +87,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "dispatch.ui.sessions.seen",
 ]
 
 ROOT_URLCONF = "controlplane.urls"
@@ -137,9 +141,55 @@ ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_ADAPTER = "dispatch.ui.adapters.ClosedSignup"
-ACCOUNT_FORMS = {"login": "dispatch.ui.forms.SignIn", "change_password": "dispatch.ui.forms.ChangePassword"}
+ACCOUNT_FORMS = {
+    "login": "dispatch.ui.forms.SignIn",
+    "change_password": "dispatch.ui.forms.ChangePassword",
+    "set_password": "dispatch.ui.forms.SetPassword",
+    "reset_password": "dispatch.ui.forms.ResetPassword",
+    "reset_password_from_key": "dispatch.ui.forms.NewPassword",
+    "reauthenticate": "dispatch.ui.forms.Reauthenticate",
+}
 ACCOUNT_SESSION_REMEMBER = True  # signed in for SESSION_COOKIE_AGE, also when the browser is closed
 ACCOUNT_LOGOUT_REDIRECT_URL = "/login"
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # no mail to addresses without an account
+ACCOUNT_EMAIL_NOTIFICATIONS = False
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
+ACCOUNT_DEFAULT_HTTP_PROTOCOL = "https" if HTTPS else "http"
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 900
+ACCOUNT_RATE_LIMITS = {"login_failed": "20/5m/ip,5/5m/key"}  # the lock-out of an address and of an account
+ALLAUTH_TRUSTED_PROXY_COUNT = 1 if env.flag("EVENFLOW_BEHIND_PROXY") else 0
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_ADAPTER = "dispatch.ui.adapters.SealedFactors"
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+MFA_TOTP_ISSUER = EVENFLOW_INSTALLATION
+MFA_TOTP_TOLERANCE = 1
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS  # passkeys on http://localhost
+MFA_FORMS = {
+    "authenticate": "dispatch.ui.forms.Factor",
+    "reauthenticate": "dispatch.ui.forms.FactorAgain",
+    "activate_totp": "dispatch.ui.forms.ActivateTotp",
+}
+OIDC = env.oidc(
+    issuer=env.text("EVENFLOW_OIDC_ISSUER"),
+    client_id=env.text("EVENFLOW_OIDC_CLIENT_ID"),
+    client_secret=env.text("EVENFLOW_OIDC_CLIENT_SECRET"),
+    name=env.text("EVENFLOW_OIDC_NAME", "company sign-in"),
+    trust_email=env.flag("EVENFLOW_OIDC_TRUST_EMAIL"),
+)
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": OIDC}}
+SOCIALACCOUNT_ADAPTER = "dispatch.ui.adapters.InvitedOnly"
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = True  # an account belongs to whom the provider vouches for its address
+SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
+SOCIALACCOUNT_STORE_TOKENS = False
+SOCIALACCOUNT_REQUESTS_TIMEOUT = 10
+globals().update(env.smtp(env.text("EVENFLOW_SMTP_URL")))
+DEFAULT_FROM_EMAIL = env.text("EVENFLOW_MAIL_FROM", "evenflow@localhost")
+CACHES = {
+    # What limits tries to sign in: shared by all web processes. q2's own statistics stay where they are made.
+    "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "throttle"},
+    "q2": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+}
 SESSION_COOKIE_AGE = 12 * 3600
 
 CHANNEL_LAYERS: dict[str, Any] = {"default": {"BACKEND": "dispatch.live.layer.NotifyLayer"}}
@@ -151,6 +201,7 @@ if REDIS_URL := env.text("REDIS_URL"):
 Q_CLUSTER = {
     "name": "evenflow",
     "orm": "default",
+    "cache": "q2",
     "workers": env.number("EVENFLOW_Q_WORKERS", 2, 1, 64),
     "timeout": 300,
     "retry": 360,
@@ -198,7 +249,7 @@ CONTENT_SECURITY_POLICY = {
         "img-src": [_SELF, "data:"],
         "font-src": [_SELF],
         "connect-src": [_SELF],
-        "form-action": [_SELF],
+        "form-action": [_SELF, *(app["settings"]["server_url"] for app in OIDC)],  # browsers check redirects too
         "base-uri": ["'none'"],
         "frame-ancestors": ["'none'"],
         "manifest-src": [_SELF],

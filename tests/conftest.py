@@ -12,7 +12,7 @@ SEED = """
 INSERT INTO pool (slug) VALUES ('default') ON CONFLICT DO NOTHING;
 INSERT INTO pool_leader (pool_id, memory) SELECT id, '{}' FROM pool WHERE slug = 'default' ON CONFLICT DO NOTHING;
 INSERT INTO capset (names) VALUES ('{}') ON CONFLICT DO NOTHING;
-TRUNCATE attempt
+TRUNCATE attempt, throttle
 """
 
 

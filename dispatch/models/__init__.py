@@ -5,7 +5,7 @@ from dispatch.models.bulk import BulkItem, BulkJob
 from dispatch.models.fleet import Demand, PoolLeader, Process, Worker, WorkerSession
 from dispatch.models.ledger import Decision, LaneDelta, LaneDepth, LearnedCost, Settlement, ShareAccount
 from dispatch.models.operations import ApiKey, AuditEvent, IdempotencyKey
-from dispatch.models.people import Membership, User
+from dispatch.models.people import Invitation, Membership, User
 from dispatch.models.policy import (
     Capability,
     CapSet,
@@ -36,6 +36,7 @@ __all__ = [
     "Demand",
     "FlowTotal",
     "IdempotencyKey",
+    "Invitation",
     "JournalEntry",
     "Lane",
     "LaneDelta",

@@ -1,10 +1,12 @@
-"""People: users, their roles and their memberships in tenants."""
+"""People: users with what they prefer, their roles, memberships in tenants, and invitations."""
 
 from typing import ClassVar
 
 from django.contrib.auth.base_user import BaseUserManager
 from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models.functions import Now
 
 from dispatch.models.policy import Tenant
 
@@ -36,6 +38,9 @@ class User(AbstractUser):
         max_length=16, default="", blank=True, choices=[("operator", "operator"), ("auditor", "auditor"), ("", "none")]
     )
     initial_password = models.BooleanField(default=False, help_text="shows the banner that asks to change it")
+    timezone = models.CharField(max_length=63, default="", db_default="", blank=True)  # IANA name; empty: UTC
+    shortcuts = models.BooleanField(default=True, db_default=True)  # single-letter keys of the console
+    alert_mail = ArrayField(models.CharField(max_length=8), default=list, db_default=[], blank=True)  # severities
 
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
@@ -56,3 +61,21 @@ class Membership(models.Model):
     class Meta:
         db_table = "membership"
         constraints = [models.UniqueConstraint(fields=["user", "tenant"], name="membership_once")]
+
+
+class Invitation(models.Model):
+    """An offer of a role to one e-mail address: a global role, or one in a tenant. Only the token's HMAC is stored."""
+
+    digest = models.BinaryField(unique=True)
+    email = models.EmailField()
+    role = models.CharField(max_length=16)  # "operator" or "auditor"; with a tenant "admin", "member" or "viewer"
+    tenant = models.ForeignKey(Tenant, models.CASCADE, null=True)
+    view_payloads = models.BooleanField(default=False)
+    created_at = models.DateTimeField(db_default=Now())
+    created_by = models.TextField(default="")
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "invitation"

@@ -202,6 +202,17 @@ def require(caller: Caller, scope: str, tenant_id: int | None = None) -> None:
         raise Forbidden(f"This needs the scope {scope}.")
 
 
+def tenant_id(caller: Caller, slug: str, scope: str) -> int:
+    """The id of a tenant in which the caller has the scope; NotFound when it is missing or hidden, else Forbidden."""
+    row = db.one("find_slug", {"kind": "tenant", "slug": slug}) if validate.is_slug(slug) else None
+    if row is None:
+        raise NotFound("There is no such tenant.")
+    if not sees_tenant(caller, row["id"]):
+        raise Hidden("There is no such tenant.")
+    require(caller, scope, row["id"])
+    return int(row["id"])
+
+
 def require_everywhere(caller: Caller, scope: str) -> None:
     """Raise Forbidden unless the caller has the scope for the whole installation."""
     if scope not in caller.scopes or not everywhere(caller):

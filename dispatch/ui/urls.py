@@ -1,12 +1,10 @@
-"""Addresses of the console. Of allauth's account pages only those are mounted that have our templates and need no
-e-mail; signing up answers that operators make accounts.
-"""
+"""Addresses of the console; those of signing in and of the own account are in account_urls.py."""
 
-from allauth.account import views as account
 from django.urls import path
 from django.urls.resolvers import URLPattern, URLResolver
 
 from dispatch.live import views as live
+from dispatch.ui import account_urls
 from dispatch.ui.views import (
     audit,
     bulk,
@@ -21,7 +19,6 @@ from dispatch.ui.views import (
     tasks,
     workers,
 )
-from dispatch.ui.views.account import ChangePassword, SignOut
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", overview.overview, name="overview"),
@@ -54,9 +51,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("policy/<slug:kind>/<str:slug>/weight", policy.weight, name="weight"),
     path("palette", palette.palette, name="palette"),
     path("live/<str:name>.json", live.poll, name="poll"),
-    path("login", account.login, name="account_login"),
-    path("logout", SignOut.as_view(), name="account_logout"),
-    path("account/inactive", account.account_inactive, name="account_inactive"),
-    path("account/signup", account.signup, name="account_signup"),
-    path("account/password", ChangePassword.as_view(), name="account_change_password"),
+    *account_urls.urlpatterns,
 ]

@@ -15,6 +15,7 @@ from django.test import Client
 from dispatch.live import consumer, hub
 from dispatch.live.routing import websocket
 from dispatch.models import User
+from dispatch.services import access, people
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Browse = Callable[..., Client]
@@ -153,6 +154,36 @@ def test_signing_out_closes_the_sockets_of_the_session(pool: None, browse: Brows
             await layer.group_send(f"person.{person.pk}", {"type": "person.left", "session": "another"})
             left = {"type": "person.left", "session": key}
             await layer.group_send(f"person.{person.pk}", left)
+            while (message := await socket.receive_output(timeout=5))["type"] != "websocket.close":
+                pass
+            return int(message["code"])
+
+    assert asyncio.run(story()) == consumer.SIGNED_OUT
+
+
+@pytest.mark.parametrize("change", ["role", "deactivated", "member", "sessions"])
+def test_a_change_of_rights_closes_the_sockets_at_once(change: str, pool: None, browse: Browse) -> None:
+    client = browse("operator") if change != "member" else browse("", tenant="sales")
+    person = User.objects.get()
+    User.objects.create_user("other@example.net", "a long password", role="operator")
+    root = access.system("test")
+
+    def act() -> None:
+        match change:
+            case "role":
+                people.set_role(root, person.pk, "")
+            case "deactivated":
+                people.set_active(root, person.pk, False)
+            case "member":
+                people.remove_member(root, "sales", person.pk)
+            case "sessions":
+                people.end_sessions(person)
+
+    async def story() -> int:
+        async with opened(client) as socket:
+            await socket.connect()
+            await heard(socket)
+            await database_sync_to_async(act)()
             while (message := await socket.receive_output(timeout=5))["type"] != "websocket.close":
                 pass
             return int(message["code"])

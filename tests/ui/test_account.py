@@ -1,23 +1,15 @@
 """Signing in, signing out, changing the password."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 
 from dispatch.models import User
 from tests.ui.conftest import PASSWORD
 
 Browse = Callable[..., Client]
-
-
-@pytest.fixture(autouse=True)
-def no_earlier_tries() -> Iterator[None]:
-    cache.clear()
-    yield
-    cache.clear()
 
 
 def sign_in(client: Client, email: str, password: str, **more: str) -> Any:
