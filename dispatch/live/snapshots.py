@@ -15,7 +15,7 @@ from dispatch.services import history, overview
 from dispatch.services.messages import Caller
 
 FRESH_S = 0.9
-PAST_S = 5.0  #: the charts move in steps of 10 s
+PAST_S = 5.0  #: for what costs more to read
 KEPT = 256  #: entries; the oldest are dropped
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class Entry:
     lock: threading.Lock = field(default_factory=threading.Lock)
     taken: float = float("-inf")  # monotonic seconds
     numbers: Any = None
-    past: Mapping[str, Any] = field(default_factory=dict)
+    past: dict[str, Any] = field(default_factory=dict)
     past_taken: float = float("-inf")
 
 
@@ -51,10 +51,7 @@ def get(caller: Caller, pool: str | None = None, fresh_s: float = FRESH_S) -> Ma
         numbers = overview.overview(caller, pool)
         if started - entry.past_taken > PAST_S:
             shown = numbers["pool"]
-            entry.past = {
-                "history": history.class_history(caller, shown),
-                "dead_kinds": history.dead_kinds(caller, shown),
-            }
+            entry.past = {"dead_kinds": history.dead_kinds(caller, shown)}
             entry.past_taken = started
         return {**numbers, **entry.past}
 

@@ -169,6 +169,7 @@ def _mark_stopped(numbers: Numbers, limits: Snapshot) -> None:
     with _lock:
         for lane in numbers.lanes:
             lane["stopped"] = limits.policy.paused or not quotas.within_limits(_core(lane))
+            lane["stop"] = _stop(limits, quotas, _core(lane), numbers.visible) if lane["stopped"] else ""
             if lane["stopped"]:
                 _stopped[lane["id"]] = now
             elif lane["age_s"] is not None and (ended := _stopped.get(lane["id"])) is not None:
@@ -177,6 +178,25 @@ def _mark_stopped(numbers: Numbers, limits: Snapshot) -> None:
                 lane["age_s"] = max(0.0, lane["age_s"])
         for lane_id in [lane_id for lane_id, at in _stopped.items() if at < now - FORGET_S]:
             del _stopped[lane_id]
+
+
+def _stop(limits: Snapshot, quotas: Quotas, lane: Lane, visible: list[int] | None) -> str:
+    """What stops a lane, in a few words: the first of its limits that leaves no room. A tenant sees no use of others."""
+    if limits.policy.paused:
+        return "pool paused"
+    counts = [
+        ("class", quotas.of_class(lane.work_class)),
+        ("tenant", quotas.of_tenant(lane.tenant)),
+        ("user", quotas.of_user(lane.tenant, lane.user)),
+        *(("tool", quotas.of_tool(tool)) for tool in lane.tools),
+    ]
+    for kind, count in counts:
+        if count.cap < 0:
+            return f"{kind} stopped"  # paused, cooling down, or its budget is spent
+        if count.run >= count.cap:
+            shared = visible is not None and kind in ("class", "tool")
+            return f"{kind} limit" if shared else f"{kind} limit {count.run} of {count.cap}"
+    return "a limit"
 
 
 def _core(lane: Row) -> Lane:

@@ -154,7 +154,7 @@ def told(
     return redirect(back if safe else "/")
 
 
-def show(request: HttpRequest, template: str, name: str | None = None, **context: Any) -> HttpResponse:
+def show(request: HttpRequest, template: str, name: str | None = None, /, **context: Any) -> HttpResponse:
     """Render a page inside the frame; its cells are those of the topic `name` and stay live."""
     who, about = person(request), topic(request, name or "chrome")
     shared = topics.numbers(who, about)

@@ -7,6 +7,7 @@ import "./palette.js";
 import "./times.js";
 import "./refresh.js";
 import "./picking.js";
+import "./charts.js";
 import { Live } from "./live.js";
 import { listen } from "./keys.js";
 

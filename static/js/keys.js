@@ -45,7 +45,7 @@ export function listen(live) {
     else if (event.detail === "zone") document.querySelector("[data-zone]")?.click();
   });
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || off() || help?.open) return;
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || off() || help?.open) return;
     if (event.target.closest(FIELDS)) return;
     const led = event.timeStamp - leader < 1500;
     leader = event.key === "g" ? event.timeStamp : -Infinity;

@@ -8,7 +8,7 @@ value names the rows of a table in order; the cells of a row are `<prefix>.<id>.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dispatch.live.cells import ages, bulk, chrome, classes, dead, queues, tiles, workers
+from dispatch.live.cells import ages, bulk, chrome, classes, dead, queue, queues, tiles, workers
 
 Cell = str | int | float | bool | None | list[str]
 Cells = dict[str, Cell]
@@ -22,7 +22,10 @@ PARTS: dict[str, tuple[Callable[[Snapshot], Cells], ...]] = {
     "chrome": (chrome.cells,),
 }
 #: kinds with a reading of their own beside the shared numbers (dispatch/live/topics.py makes it)
-OWN: dict[str, Callable[[Snapshot, Any], Cells]] = {"bulk": bulk.cells}
+OWN: dict[str, Callable[[Snapshot, Any], Cells]] = {
+    "bulk": bulk.cells,
+    "queue": queue.cells,
+}
 
 
 def cells(kind: str, snapshot: Snapshot, own: Any = None) -> Cells:
