@@ -181,7 +181,7 @@ def _mark_stopped(numbers: Numbers, limits: Snapshot) -> None:
 
 
 def _stop(limits: Snapshot, quotas: Quotas, lane: Lane, visible: list[int] | None) -> str:
-    """What stops a lane, in a few words: the first of its limits that leaves no room. A tenant sees no use of others."""
+    """What stops a lane, in a few words: the first full limit. Who sees one tenant is not told what others use."""
     if limits.policy.paused:
         return "pool paused"
     counts = [

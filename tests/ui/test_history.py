@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from dispatch.models import Pool, QueueSample, User, WorkClass
 from dispatch.errors import NotFound
+from dispatch.models import Pool, QueueSample, User, WorkClass
 from dispatch.services import access, history, policy
 from dispatch.services.messages import Caller
 

@@ -1,4 +1,4 @@
-"""`/queues/<class>` and `/queues/<class>/<tenant>`: one queue, its past, who uses it, what starts next; pause, resume."""
+"""`/queues/<class>` and `/queues/<class>/<tenant>`: one queue, its past, its users, what starts next; pause, resume."""
 
 from datetime import timedelta
 from typing import Any
