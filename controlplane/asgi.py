@@ -1,7 +1,7 @@
 """The ASGI application: agents' verbs, pages and JSON API, websockets.
 
 HTTP goes to the hot plane, which serves the agents' verbs itself and hands the rest to Django (EVENFLOW_HOT=0: all of
-it to Django); websockets go to the live consumers, from permitted origins only.
+it to Django); websockets go to the live consumers, from permitted origins only; `/mcp` goes to the MCP tools.
 """
 
 import os
@@ -15,9 +15,9 @@ pages = get_asgi_application()  # sets Django up, which what follows needs
 
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 
-from dispatch import hot  # noqa: E402
+from dispatch import hot, mcp  # noqa: E402
 from dispatch.jobs import lifeline  # noqa: E402
 from dispatch.live.routing import websocket  # noqa: E402
 
 lifeline.name_process("ef-web")
-application = hot.application(ProtocolTypeRouter({"http": pages, "websocket": websocket}))
+application = mcp.application(hot.application(ProtocolTypeRouter({"http": pages, "websocket": websocket})))

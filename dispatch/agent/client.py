@@ -66,7 +66,7 @@ class Client(Submitting):
         self._sigterm = sigterm
         self._lock = threading.Lock()
         self._session: int | None = None
-        self.beats = Heartbeats(self.transport)
+        self.beats: Heartbeats[Job] = Heartbeats(self.transport)
 
     # Claiming
 

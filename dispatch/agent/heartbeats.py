@@ -9,12 +9,11 @@ import logging
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dispatch.agent.errors import AgentError, ApiError
 
 if TYPE_CHECKING:
-    from dispatch.agent.job import Job
     from dispatch.agent.transport import Transport
 
 log = logging.getLogger("evenflow.agent")
@@ -24,20 +23,49 @@ JITTER = 0.2  # of the interval, only ever earlier
 AFTER_FAILURE = 0.2  # of the interval until the next try
 
 
-class Heartbeats:
+class Watched(Protocol):
+    """What is kept alive: a Job, or whatever else holds a lease."""
+
+    session_id: int
+    task_id: int
+    token: int
+    ttl_s: float
+    heartbeat_every_s: float
+
+    @property
+    def lost(self) -> Any:
+        """True once the lease is lost."""
+
+    def take_progress(self) -> dict[str, Any]:
+        """The report that travels with this beat; empty for none."""
+
+    def keep_progress(self, report: dict[str, Any]) -> None:
+        """The beat with this report did not arrive."""
+
+    def hear(self, directive: str) -> None:
+        """The lease goes on: continue, yield or cancel."""
+
+    def hear_lost(self) -> None:
+        """The lease is lost."""
+
+
+W = TypeVar("W", bound=Watched)
+
+
+class Heartbeats(Generic[W]):
     """Keeps the leases of the watched jobs alive from a daemon thread that lives while there are any."""
 
     def __init__(self, transport: "Transport") -> None:
         self._transport = transport
         self._wake = threading.Condition()
-        self._jobs: dict[int, Job] = {}  # by task: of two leases of one task the older is lost
+        self._jobs: dict[int, W] = {}  # by task: of two leases of one task the older is lost
         self._due: dict[int, float] = {}  # session → monotonic time of its next beat
         self._every: dict[int, float] = {}  # session → seconds between beats
         self._thread: threading.Thread | None = None
         self._sending = threading.Lock()
         self.draining = threading.Event()
 
-    def watch(self, job: "Job") -> None:
+    def watch(self, job: W) -> None:
         """Keep this lease alive from now on."""
         with self._wake:
             older = self._jobs.get(job.task_id)
@@ -51,18 +79,18 @@ class Heartbeats:
                 self._thread.start()
             self._wake.notify()
 
-    def forget(self, job: "Job") -> None:
+    def forget(self, job: W) -> None:
         """This lease has ended, or is left to expire."""
         with self._wake:
             if self._jobs.get(job.task_id) is job:
                 del self._jobs[job.task_id]
 
-    def jobs(self) -> list["Job"]:
+    def jobs(self) -> list[W]:
         """The jobs whose leases are kept alive now."""
         with self._wake:
             return list(self._jobs.values())
 
-    def beat(self, job: "Job") -> None:
+    def beat(self, job: W) -> None:
         """Beat for one job at once, in the caller's thread. Raises Unreachable, ApiError."""
         self._send(job.session_id, [job])
 
@@ -92,7 +120,7 @@ class Heartbeats:
                     if session in self._due:
                         self._due[session] = time.monotonic() + _early(every * AFTER_FAILURE)
 
-    def _beat_session(self, session: int, jobs: list["Job"]) -> None:
+    def _beat_session(self, session: int, jobs: list[W]) -> None:
         for start in range(0, len(jobs), MAX_LEASES):
             batch = jobs[start : start + MAX_LEASES]
             try:
@@ -104,7 +132,7 @@ class Heartbeats:
                 for job in batch:
                     self._lose(job)
 
-    def _send(self, session: int, jobs: list["Job"]) -> None:
+    def _send(self, session: int, jobs: list[W]) -> None:
         with self._sending:  # in order: progress of a later call never overtakes an earlier one's
             taken = [(job, job.take_progress()) for job in jobs]
             leases = [
@@ -122,7 +150,7 @@ class Heartbeats:
                 raise
         self._hear(session, jobs, answer)
 
-    def _hear(self, session: int, jobs: list["Job"], answer: dict[str, Any]) -> None:
+    def _hear(self, session: int, jobs: list[W], answer: dict[str, Any]) -> None:
         every = answer.get("heartbeat_every_s")
         if every:
             with self._wake:
@@ -142,7 +170,7 @@ class Heartbeats:
             else:
                 job.hear(item.get("directive") or "continue")
 
-    def _lose(self, job: "Job") -> None:
+    def _lose(self, job: W) -> None:
         job.hear_lost()
         if job.lost:
             log.warning("task %s: the lease is lost", job.task_id)

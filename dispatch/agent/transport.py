@@ -53,25 +53,26 @@ class Transport:
         retry_for_s: float | None = None,
         idempotency_key: str | None = None,
         parked: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """The decoded answer (None for 204).
+        """The decoded answer (None where there is none).
 
         `wait_s`: how long the server may hold the call; `parked`: interrupt() ends it.
         Raises ApiError for a refusal, Unreachable when the retry time is over, Interrupted after interrupt().
         """
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
-        headers = dict(self._headers)
+        sent = {**self._headers, **(headers or {})}
         if data is not None:
-            headers["Content-Type"] = "application/json"
+            sent["Content-Type"] = "application/json"
         if idempotency_key:
-            headers["Idempotency-Key"] = idempotency_key
+            sent["Idempotency-Key"] = idempotency_key
         end = time.monotonic() + wait_s + (self.retry_for_s if retry_for_s is None else retry_for_s)
         delay = FIRST_DELAY
         while True:
             if parked and self._interrupted.is_set():
                 raise Interrupted("the client stops claiming")
             try:
-                return self._try(method, path, data, headers, wait_s + self.timeout_s, parked)
+                return self._try(method, path, data, sent, wait_s + self.timeout_s, parked)
             except ApiError as error:
                 if not _passing(error):
                     raise

@@ -243,6 +243,17 @@ class Key(BaseModel):
     expires_at: Time | None
 
 
+class Me(BaseModel):
+    """The key that asks; `at` is the server's clock."""
+
+    id: Id
+    name: str
+    scopes: list[str]
+    tenant: Slug | None
+    pool: Slug | None
+    at: Time
+
+
 class Stats(BaseModel):
     """Numbers of a pool over a window."""
 

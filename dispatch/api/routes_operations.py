@@ -16,6 +16,12 @@ from dispatch.services import audit, keys, stats
 router = Router(tags=["operations"])
 
 
+@verb(router, "GET", "/me", "get_me", answer=answers.Me)
+def get_me(request: HttpRequest) -> dict[str, Any]:
+    """What this key is and may do, and what time it is here."""
+    return keys.whoami(caller(request))
+
+
 @verb(router, "GET", "/keys", "list_keys", answer=answers.Items)
 def list_keys(request: HttpRequest, query: Query[ListQuery]) -> dict[str, Any]:
     """API keys without their secrets."""

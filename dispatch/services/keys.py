@@ -148,6 +148,13 @@ def rotate_key(caller: Caller, key_id: int, overlap_s: float = 0.0) -> dict[str,
     return made | {"replaces": key_id, "old_expires_at": ends}
 
 
+def whoami(caller: Caller) -> dict[str, Any]:
+    """What the caller's key is and may do, and the database's clock; any key may ask."""
+    row = db.one("describe_caller", {"tenant_id": caller.tenant_id, "pool_id": caller.pool_id})
+    assert row is not None
+    return {"id": caller.id, "name": caller.name, "scopes": sorted(caller.scopes), **row}
+
+
 def list_keys(caller: Caller, limit: int = 100, cursor: str | None = None, tenant: str | None = None) -> Page:
     """Keys in id order (scope `admin`), without secrets; a bound caller sees its tenant's keys only. `tenant` narrows
     to the keys that are bound to it."""

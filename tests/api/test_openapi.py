@@ -21,6 +21,7 @@ OPERATIONS = {
     ("post", "/tasks/{task_id}/checkpoint"): "checkpoint",
     ("post", "/tasks/{task_id}/cancel"): "cancel",
     ("post", "/tasks/{task_id}/requeue"): "requeue",
+    ("get", "/me"): "get_me",
     ("get", "/keys"): "list_keys",
     ("post", "/keys"): "create_key",
     ("delete", "/keys/{key_id}"): "delete_key",

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NoReturn
 
-from dispatch.agent.cli import beside, bulk, exits, fleet, get, keys, login, pause, share, submit, tasks, why, work
+from dispatch.agent.cli import beside, bulk, exits, fleet, get, keys, login, mcp, pause, share, submit, tasks, why, work
 from dispatch.agent.cli.grammar import Grammar
 from dispatch.agent.cli.output import Output
 
-COMMANDS = (login, submit, get, tasks, why, bulk, share, fleet, pause, keys, work, beside)
+COMMANDS = (login, submit, get, tasks, why, bulk, share, fleet, pause, keys, work, mcp, beside)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -57,3 +57,8 @@ SELECT id, prefix, name, scopes, tenant_id, pool_id, expires_at FROM api_key
 -- A rotated key lives on for the overlap, never longer than before.
 UPDATE api_key SET expires_at = least(expires_at, now() + make_interval(secs => %(overlap_s)s::float8))
  WHERE id = %(key_id)s RETURNING expires_at
+
+-- name: describe_caller
+-- The names of what a key is bound to, and what time it is.
+SELECT (SELECT slug FROM tenant WHERE id = %(tenant_id)s::bigint) AS tenant,
+       (SELECT slug FROM pool WHERE id = %(pool_id)s::bigint) AS pool, now() AS at
