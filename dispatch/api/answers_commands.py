@@ -173,6 +173,46 @@ class AlertPage(BaseModel):
     next_cursor: str | None
 
 
+class Threshold(BaseModel):
+    """One number of a rule; the name ends in its unit."""
+
+    name: str
+    value: int
+    default: int
+    low: int
+    high: int
+    text: str
+
+
+class RuleLine(BaseModel):
+    """What is set for one class."""
+
+    work_class: Slug = Field(alias="class")
+    enabled: bool
+    version: int
+    thresholds: dict[str, int]
+
+
+class Rule(BaseModel):
+    """One detector; `replays`: it can be tried on recorded samples."""
+
+    rule: str
+    scope: str
+    text: str
+    replays: bool
+    enabled: bool
+    version: int
+    thresholds: list[Threshold]
+    classes: list[RuleLine]
+
+
+class Rules(BaseModel):
+    """All rules."""
+
+    items: list[Rule]
+    next_cursor: None
+
+
 class Silence(BaseModel):
     """One silence."""
 

@@ -9,8 +9,9 @@ from dispatch.api import answers_commands as answers
 from dispatch.api import schemas_commands as schemas
 from dispatch.api.app import caller, verb
 from dispatch.api.routes_tasks import known, page
+from dispatch.api.schemas_policy import given
 from dispatch.api.schemas_tasks import ListQuery
-from dispatch.services import alerts, silences
+from dispatch.services import alerts, rules, silences
 
 router = Router(tags=["alerts"])
 
@@ -51,3 +52,17 @@ def create_silence(request: HttpRequest, body: schemas.SilenceIn) -> dict[str, A
 def end_silence(request: HttpRequest, silence_id: int) -> None:
     """End a silence before its time."""
     silences.end_silence(caller(request), known(silence_id))
+
+
+@verb(router, "GET", "/alert-rules", "list_alert_rules", answer=answers.Rules)
+def list_alert_rules(request: HttpRequest) -> dict[str, Any]:
+    """The rules behind alerts, with their thresholds."""
+    return {"items": rules.list_rules(caller(request)), "next_cursor": None}
+
+
+@verb(router, "PATCH", "/alert-rules/{slug}", "patch_alert_rule", answer=answers.Rule)
+def patch_alert_rule(request: HttpRequest, slug: str, body: schemas.RuleChange) -> dict[str, Any]:
+    """Change thresholds of a rule, or switch it off or on; for everything or for one class."""
+    edits = given(body)
+    version, reason, work_class = edits.pop("version"), edits.pop("reason"), edits.pop("class", None)
+    return rules.patch_rule(caller(request), slug, version, edits, reason, work_class)

@@ -99,6 +99,16 @@ class SilenceIn(Model):
     starts_at: Time | None = None
 
 
+class RuleChange(Model):
+    """What a rule is told, for everything or for one class; a threshold of null goes back to what it would be else."""
+
+    version: Annotated[int, Field(ge=0, le=2**31 - 1)]
+    reason: Reason
+    work_class: Annotated[Slug | None, Field(alias="class")] = None
+    enabled: bool = Field(default_factory=lambda: True)
+    thresholds: dict[str, int | None] = Field(default_factory=dict)
+
+
 class RotateIn(Model):
     """How long the old key works beside the new one."""
 

@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from dispatch.jobs.loops import DATABASE_ERRORS, RETRY_S, Pulse, Stop, reset_connection
-from dispatch.services import alerts, bulk_run, protection, reclaim, sampling, silences, singleton, uncovered, upkeep
+from dispatch.services import (
+    alerts,
+    bulk_run,
+    detection,
+    protection,
+    reclaim,
+    sampling,
+    silences,
+    singleton,
+    uncovered,
+    upkeep,
+)
 
 TICK_S = 1.0
 BATCH = 1000
@@ -45,6 +56,7 @@ def steps() -> list[Step]:
         Step("roll up samples", 10 * TICK_S, sampling.roll_up),
         Step("watch for uncovered work", TICK_S, uncovered.watch),
         Step("end stale alerts", 5 * TICK_S, alerts.end_stale),
+        Step("detect", 5 * TICK_S, detection.detect),
         Step("mute alerts", TICK_S, silences.mute),
         Step("quarantine", 5 * TICK_S, protection.quarantine),
         Step("breakers", 2 * TICK_S, protection.breakers),

@@ -1,6 +1,6 @@
 """Tables, constraints and indexes; no behaviour (services decide, store writes)."""
 
-from dispatch.models.alerts import Alert, Silence
+from dispatch.models.alerts import Alert, AlertRule, Silence
 from dispatch.models.bulk import BulkItem, BulkJob
 from dispatch.models.fleet import Demand, PoolLeader, Process, Worker, WorkerSession
 from dispatch.models.ledger import Decision, LaneDelta, LaneDepth, LearnedCost, Settlement, ShareAccount
@@ -24,6 +24,7 @@ from dispatch.models.work import Attempt, JournalEntry, Lane, Lease, Task
 
 __all__ = [
     "Alert",
+    "AlertRule",
     "ApiKey",
     "Attempt",
     "AuditEvent",

@@ -1,7 +1,9 @@
-"""Alerts and what keeps them quiet: silences."""
+"""Alerts, what operators set for the rules behind them, and what keeps them quiet: silences."""
 
 from django.db import models
 from django.db.models.functions import Now
+
+from dispatch.models.policy import WorkClass
 
 
 class Alert(models.Model):
@@ -37,6 +39,27 @@ class Alert(models.Model):
             models.UniqueConstraint(
                 fields=["rule", "subject"], condition=models.Q(resolved_at__isnull=True), name="alert_open"
             )
+        ]
+
+
+class AlertRule(models.Model):
+    """What operators set for a detector (core/detectors), for everything (`work_class` null) or for one class.
+
+    `thresholds` holds the changed ones only; the others are the rule's or the detector's own.
+    """
+
+    rule = models.CharField(max_length=48)
+    work_class = models.ForeignKey(WorkClass, models.CASCADE, null=True)
+    enabled = models.BooleanField(default=True, db_default=True)
+    thresholds = models.JSONField(default=dict, db_default={})
+    version = models.IntegerField(default=1, db_default=1)
+    updated_at = models.DateTimeField(db_default=Now())
+    updated_by = models.TextField(default="", db_default="")
+
+    class Meta:
+        db_table = "alert_rule"
+        constraints = [
+            models.UniqueConstraint(fields=["rule", "work_class"], name="alert_rule_once", nulls_distinct=False)
         ]
 
 

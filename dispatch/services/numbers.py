@@ -98,7 +98,7 @@ class Numbers:
     @property
     def alive(self) -> list[dict[str, Any]]:
         """Workers that count as capacity."""
-        return [w for w in self.workers if w["alive"] and not (w["draining"] or w["paused"] or w["quarantined"])]
+        return [worker for worker in self.workers if counts(worker)]
 
     @property
     def slots(self) -> int:
@@ -161,6 +161,16 @@ def live_workers(pool: Row) -> list[dict[str, Any]]:
             "limit": 1000,
         },
     )
+
+
+def counts(worker: Row) -> bool:
+    """Whether a worker counts as capacity."""
+    return bool(worker["alive"]) and not (worker["draining"] or worker["paused"] or worker["quarantined"])
+
+
+def live_slots(pool: Row) -> int:
+    """The slots of the workers that count as capacity now."""
+    return sum(worker["slots"] for worker in live_workers(pool) if counts(worker))
 
 
 def _mark_stopped(numbers: Numbers, limits: Snapshot) -> None:

@@ -182,6 +182,24 @@ def test_alerts_are_silenced(world: World) -> None:
         is_problem(world.door.post("/silences", {**until, "matcher": matcher}), 422, "validation", matcher)
 
 
+def test_alert_rules_are_set(world: World) -> None:
+    rules = {one["rule"]: one for one in world.door.get("/alert-rules").data["items"]}
+    assert {"queue_age_rising", "near_zero_dispatch", "queue_slo"} <= rules.keys()
+    edit = {"version": 0, "reason": "noise", "thresholds": {"window_s": 90}}
+    reply = world.door.call("PATCH", "/alert-rules/near_zero_dispatch", {**edit, "class": "background"})
+    assert (reply.status, reply.data["classes"][0]["thresholds"]) == (200, {"window_s": 90}), reply
+    is_problem(
+        world.door.call("PATCH", "/alert-rules/near_zero_dispatch", {**edit, "version": 9}), 409, "version-conflict"
+    )
+    is_problem(world.door.call("PATCH", "/alert-rules/nothing", edit), 404, "not-found")
+    for body in (
+        {**edit, "thresholds": {"x": 1}},
+        {**edit, "thresholds": {"window_s": "1"}},
+        {"version": 0, "reason": "x"},
+    ):
+        is_problem(world.door.call("PATCH", "/alert-rules/near_zero_dispatch", body), 422, "validation", body)
+
+
 def test_a_key_is_rotated(world: World) -> None:
     made = world.door.post("/keys", {"name": "robot", "scopes": ["read"]}).data
     reply = world.door.post(f"/keys/{made['id']}/rotate", {"overlap_s": 60}, headers={"idempotency-key": "r"})

@@ -40,6 +40,8 @@ OPERATIONS = {
     ("get", "/alerts"): "list_alerts",
     ("get", "/alerts/{alert_id}"): "get_alert",
     ("post", "/alerts/{alert_id}/ack"): "ack_alert",
+    ("get", "/alert-rules"): "list_alert_rules",
+    ("patch", "/alert-rules/{slug}"): "patch_alert_rule",
     ("get", "/silences"): "list_silences",
     ("post", "/silences"): "create_silence",
     ("delete", "/silences/{silence_id}"): "end_silence",

@@ -93,10 +93,12 @@ UPDATE silence SET ends_at = now(), starts_at = least(starts_at, now()) WHERE id
 
 -- name: stale_alerts
 -- Open alerts whose ground is gone: of an outage when a web process has been up for a whole TTL without a gap, of a task
--- that is not set aside any more, and of a worker that is not in quarantine (an operator's word resolves that at once).
+-- that is not set aside any more, of a pool that is gone, and of a worker that is not in quarantine (an
+-- operator's word resolves that at once).
 SELECT a.rule, a.subject FROM alert a LEFT JOIN pool o ON o.id = a.pool_id
  WHERE a.resolved_at IS NULL
-   AND (a.rule = 'web_outage' AND a.seen_at < now() - make_interval(secs => coalesce(o.lease_ttl_s, 0))
+   AND (o.archived_at IS NOT NULL
+        OR a.rule = 'web_outage' AND a.seen_at < now() - make_interval(secs => coalesce(o.lease_ttl_s, 0))
             AND EXISTS (SELECT 1 FROM process p
                          WHERE p.kind = 'web' AND p.beat_at > now() - interval '3 seconds'
                            AND p.up_since <= now() - make_interval(secs => coalesce(o.lease_ttl_s, 0)))
