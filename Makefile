@@ -39,6 +39,8 @@ test: lint  ## Everything: lint, unit, property, PostgreSQL, API, browser, accep
 
 chaos: .venv/dev  ## Ten minutes of kills, freezes and outages under load, and many random lives of tasks
 	EVENFLOW_CHAOS_S=600 $(BIN)/python -m pytest tests/acceptance/test_chaos.py -s
+	EVENFLOW_ROUNDS=full $(BIN)/python -m pytest tests/acceptance/test_leases.py tests/acceptance/test_quota.py \
+		tests/services/test_races.py
 	EVENFLOW_MODEL_LIVES=200 $(BIN)/python -m pytest tests/services/test_model.py --timeout=3600
 
 bench: .venv/dev  ## Speed: medians and ratios, nothing is asserted

@@ -16,8 +16,9 @@ from tests.acceptance.harness import Product, running
 from tests.acceptance.invariants import Invariants
 from tests.acceptance.ledger import Ledger
 from tests.acceptance.world import TTL_S, Session, prepare, state, submit
+from tests.rounds import FULL, rounds
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(600 if FULL else 120)]
 
 
 TWO_HOURS_AGO = """
@@ -49,9 +50,9 @@ def history(product: Product, task_id: int) -> list[dict[str, Any]]:
 
 
 def test_completion_and_reclaim_in_the_same_instant(product: Product, invariants: Invariants) -> None:
-    ledger, rounds, slots = Ledger(product), 2, 40
+    ledger, slots = Ledger(product), 40
     wins = {"complete": 0, "reclaim": 0}
-    for _ in range(rounds):
+    for _ in rounds(8, 2):
         ids = submit(product, *[{"payload": number} for number in range(slots)])
         session = Session(product, "racer", slots)
         leases: list[dict[str, Any]] = []

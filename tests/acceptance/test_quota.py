@@ -21,8 +21,9 @@ from tests.acceptance.harness import Product, another_cluster, running
 from tests.acceptance.invariants import Invariants
 from tests.acceptance.ledger import Ledger
 from tests.acceptance.world import TTL_S, Session, fleet, prepare, submit
+from tests.rounds import FULL, rounds
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(600 if FULL else 120)]
 
 AGENTS = 20
 LIMIT = 5
@@ -115,9 +116,16 @@ def watch(ledger: Ledger, ids: list[int], done: threading.Event) -> None:
 def test_dead_holders_give_their_slots_back(
     product: Product, tmp_path: Path, parts_killed: bool, rows_removed: bool
 ) -> None:
+    for turn in rounds(8, 1):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        holders_die(product, folder, parts_killed, rows_removed)
+
+
+def holders_die(product: Product, folder: Path, parts_killed: bool, rows_removed: bool) -> None:
     invariants, ledger = Invariants(product), Ledger(product)
     product.patch("tenants", "alpha", max=2)
-    with fleet(product, tmp_path) as agents:
+    with fleet(product, folder) as agents:
         agents.start("w1")
         agents.start("w2")
         first = submit(product, {"type": "hold"}, {"type": "hold"})

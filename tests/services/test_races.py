@@ -19,6 +19,7 @@ from dispatch.services.messages import Beat, Finish, Finished, HeartbeatAnswer, 
 from dispatch.services.requeue import requeue
 from dispatch.services.submit import submit
 from dispatch.store import db, lanes
+from tests.rounds import rounds
 from tests.services.world import ROOT, bury, lease, make_world, put, spec, worker_session
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -102,7 +103,8 @@ def hand_out(task_ids: Sequence[int], session_id: int) -> list[int]:
 def test_cancel_against_hand_out() -> None:
     session = worker_session()
     seen = set()
-    for turn in range(40):
+    turns = rounds(100, 40)
+    for turn in turns:
         task_id = put().id
         calls = [lambda t=task_id: cancel(ROOT, t), lambda t=task_id: hand_out([t], session.pk)]  # type: ignore[misc]
         answer, handed = together(*(calls if turn % 2 else calls[::-1]))[:: 1 if turn % 2 else -1]
@@ -114,7 +116,7 @@ def test_cancel_against_hand_out() -> None:
             assert held is not None
             assert (State(task.state), held.directive, task.cancel_requested) == (State.LEASED, 2, True)
     assert seen <= {"cancelled", "leased"}
-    assert AuditEvent.objects.filter(action="cancel").count() == 40
+    assert AuditEvent.objects.filter(action="cancel").count() == len(turns)
 
 
 def ended(task_id: int, token: int, outcome: str) -> Finished | EvenflowError:
@@ -128,7 +130,7 @@ def ended(task_id: int, token: int, outcome: str) -> Finished | EvenflowError:
 @pytest.mark.parametrize("outcome", ["complete", "fail", "release"])
 def test_cancel_against_the_end(outcome: str) -> None:
     session = worker_session()
-    for _ in range(20):
+    for _ in rounds(100, 20):
         task_id = put().id
         token = lease(task_id, session).token
         answer, end = together(

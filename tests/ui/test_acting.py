@@ -112,7 +112,9 @@ def test_a_bad_pace_and_a_missing_reason_are_told(letter: Callable[..., int], br
     letter()
     client = browse()
     place = freeze(client, "f00d")
-    text = client.post(f"{place}/start", {"once": "a", "rate_per_s": "fast", "reason": "x"}, follow=True).content.decode()
+    text = client.post(
+        f"{place}/start", {"once": "a", "rate_per_s": "fast", "reason": "x"}, follow=True
+    ).content.decode()
     assert "rate_per_s: type a number" in text and 'value="fast"' in text
     text = client.post(f"{place}/start", {"once": "b", "rate_per_s": "1", "reason": " "}, follow=True).content.decode()
     assert "reason: " in text
