@@ -25,10 +25,13 @@ from tests.acceptance.harness import ROOT, Product, clean_environment
 
 TTL_S = 2.0
 MAX_ATTEMPTS = 4
-OURS = ("dispatcher", "reconciler", "web", "q2-worker", "q2-worker", "q2-pusher", "q2-monitor", "sentinel", "cluster")
-HEALED = tuple(
-    kind for kind in OURS if kind != "cluster"
-)  # nobody of ours watches over a second cluster's first process
+# q2's workers twice: there are two of them
+OURS = (
+    *("dispatcher", "reconciler", "messenger", "web", "sentinel", "cluster"),
+    *("q2-worker", "q2-worker", "q2-pusher", "q2-monitor"),
+)
+# nobody of ours watches over the first process of a second cluster
+HEALED = tuple(kind for kind in OURS if kind != "cluster")
 DISCONNECT = """
 select pg_terminate_backend(pid) from (
   select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()

@@ -29,6 +29,10 @@ from tests import watchdog
 ROOT = Path(__file__).resolve().parent.parent.parent
 START_S = 120.0  # a busy machine needs its time
 STOP_S = 60.0
+CLUSTER = frozenset(
+    {"cluster", "sentinel", "dispatcher", "reconciler", "messenger", "q2-worker", "q2-pusher", "q2-monitor"}
+)
+KINDS = CLUSTER | {"up", "web"}  #: what runs beside PostgreSQL
 
 
 class Product:

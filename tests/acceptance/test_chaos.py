@@ -17,12 +17,11 @@ import pytest
 from dispatch.jobs.vigil import is_stopped
 from tests.acceptance import chaos
 from tests.acceptance.chaos import MAX_ATTEMPTS, TTL_S, Agents, Load, Monkey, query
-from tests.acceptance.harness import Product, another_cluster, running
+from tests.acceptance.harness import CLUSTER, KINDS, Product, another_cluster, running
 
 SECONDS = float(os.environ.get("EVENFLOW_CHAOS_S", "35"))
 SEED = int(os.environ.get("EVENFLOW_CHAOS_SEED") or random.randrange(2**32))
 FULL = SECONDS >= 300
-KINDS = {"up", "web", "cluster", "sentinel", "dispatcher", "reconciler", "q2-worker", "q2-pusher", "q2-monitor"}
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(SECONDS * 1.5 + 400)]
 
@@ -42,7 +41,7 @@ def product() -> Iterator[Product]:
 def whole(product: Product, clusters: int = 1) -> bool:
     """Every process is there, runs, and the product says that it is ready."""
     pids = product.pids()
-    there = all(len(pids.get(kind, [])) >= (1 if kind in {"up", "web"} else clusters) for kind in KINDS)
+    there = all(len(pids.get(kind, [])) >= (clusters if kind in CLUSTER else 1) for kind in KINDS)
     return there and not any(is_stopped(pid) for kind in KINDS for pid in pids[kind]) and product.healthy()
 
 

@@ -12,12 +12,11 @@ import pytest
 
 from dispatch.store import embedded
 from dispatch.store.embedded import Server
-from tests.acceptance.harness import ROOT, Product, clean_environment, place
+from tests.acceptance.harness import KINDS, ROOT, Product, clean_environment, place
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 
 SECRETS = {"SECRET_KEY": "x" * 50, "EVENFLOW_PEPPER": "y" * 50}
-KINDS = {"up", "web", "cluster", "sentinel", "dispatcher", "reconciler", "q2-worker", "q2-pusher", "q2-monitor"}
 
 
 def command(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
