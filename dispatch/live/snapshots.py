@@ -51,7 +51,10 @@ def get(caller: Caller, pool: str | None = None, fresh_s: float = FRESH_S) -> Ma
         numbers = overview.overview(caller, pool)
         if started - entry.past_taken > PAST_S:
             shown = numbers["pool"]
-            entry.past = {"dead_kinds": history.dead_kinds(caller, shown)}
+            entry.past = {
+                "dead_kinds": history.dead_kinds(caller, shown),
+                "shares": history.shares(caller, shown),
+            }
             entry.past_taken = started
         return {**numbers, **entry.past}
 

@@ -35,6 +35,7 @@ class Topic:
 READERS: Mapping[str, Callable[[Caller, Topic], Any]] = {
     "bulk": lambda caller, topic: bulk.get(caller, number(topic.key)),
     "queue": lambda caller, topic: queue.queue(caller, *topic.key.split("/", 1)),
+    "queues": lambda caller, topic: queue.groups(access.narrow(caller, topic.tenant), topic.key or "queue", topic.pool),
 }
 
 

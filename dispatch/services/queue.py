@@ -17,7 +17,7 @@ WINDOW_S = 60.0
 NEXT = 20  #: tasks predicted
 MOST_LANES = 2000  #: lanes looked at for it, the longest waiting first
 MOST_GROUPS = 100  #: rows of a grouping
-GROUPS = ("class", "tenant", "user", "tool")
+GROUPS = ("queue", "class", "tenant", "user", "tool")
 
 
 def queue(caller: Caller, work_class: str, tenant: str | None = None) -> dict[str, Any]:
@@ -51,22 +51,27 @@ def queue(caller: Caller, work_class: str, tenant: str | None = None) -> dict[st
         }
 
 
-def groups(caller: Caller, by: str, pool: str | None = None) -> list[dict[str, Any]]:
-    """Counts of the pool's queues added up by class, tenant, user or tool; what waits longest first."""
-    if by not in GROUPS:
+def groups(caller: Caller, asked: str, pool: str | None = None) -> dict[str, Any]:
+    """Counts of the pool's queues added up by queue (class and tenant), class, tenant, user or tool.
+
+    `asked` is one of GROUPS, with `.trouble` behind it where only those that need a hand are wanted.
+    """
+    by, _, only = asked.partition(".")
+    if by not in GROUPS or only not in ("", "trouble"):
         raise Invalid(("by", f"must be one of {', '.join(GROUPS)}"))
     with db.atomic():
         found = numbers.read(caller, pool, WINDOW_S)
         lanes = found.lanes
         names = _names(lanes)
         items = _grouped(lanes, _key(found, by, names)) if by != "tool" else _by_tool(lanes, names)
-    return items[:MOST_GROUPS]
+    return {"by": by, "only": only, "rows": items[:MOST_GROUPS]}
 
 
 def _key(found: Numbers, by: str, names: dict[tuple[str, int], str]) -> Any:
     tenants = {row["id"]: row["slug"] for row in found.tenants}
     classes = {row["id"]: row["slug"] for row in found.classes}
     return {
+        "queue": lambda lane: (classes.get(lane["class_id"]), tenants.get(lane["tenant_id"])),
         "class": lambda lane: classes.get(lane["class_id"]),
         "tenant": lambda lane: tenants.get(lane["tenant_id"]),
         "user": lambda lane: (tenants.get(lane["tenant_id"]), names["user", lane["user_id"]]),

@@ -16,7 +16,7 @@ from dispatch.services import access, numbers
 from dispatch.services.messages import Caller
 from dispatch.store import db
 
-LINES = ("class", "tenant", "pool")
+LINES = ("class", "tenant", "queue", "pool")
 MAX_SPAN_S = 400 * 86400.0
 MAX_POINTS = 2000
 
@@ -30,15 +30,15 @@ def series(
     points: int = 300,
     by: str = "class",
 ) -> dict[str, Any]:
-    """Lines of a pool over the `span_s` seconds before `until` (None: now), by class, tenant or pool. Scope `read`.
+    """Lines of a pool over the `span_s` seconds before `until` (None: now), by class, tenant, queue or pool.
 
     Answer: `{"pool", "step_s", "since", "until", "lines": {slug: [point, …]}}`, each line oldest first, points `step_s`
     seconds apart with gaps where nobody sampled. A point: `at` (begin of the step), `queued`, `limited`, `running`
     (means), `oldest_age_s` (largest, None: nothing waited), `dispatched_per_s`, `wait_p50_s`, `wait_p95_s`,
     `wait_p99_s` (first starts, None: none), `share` (part 0..1 of the slot-seconds of all lines), `share_target`
     (classes only), `slots` (pool only), `succeeded`, `failed`, `dead` (counts), `queue_met`, `done_met` (parts 0..1
-    that kept the SLO, None: no SLO or nothing to judge). Callers of some tenants see lines of those tenants only,
-    and nothing by class or pool.
+    that kept the SLO, None: no SLO or nothing to judge). Scope `read`; callers of some tenants see lines of those
+    tenants only, and nothing by class or pool: by queue they see what they have in each class.
     """
     access.require(caller, "read")
     problems = [
@@ -57,11 +57,11 @@ def series(
         since = end - timedelta(seconds=span_s)
         visible = access.visible_tenants(caller)
         answer = {"pool": of["slug"], "step_s": bin_s, "since": since, "until": end, "lines": {}}
-        if visible is not None and by != "tenant":
+        if visible is not None and by not in ("tenant", "queue"):
             return answer
         asked = {"pool_id": of["id"], "step": step, "bin_s": bin_s, "by": by, "since": since, "until": end}
         rows = db.rows("sample_series", {**asked, "tenants": visible})
-        names = {"class": "numbers_classes", "tenant": "numbers_tenants"}
+        names = {"class": "numbers_classes", "queue": "numbers_classes", "tenant": "numbers_tenants"}
         scope = {"pool_id": of["id"], "tenants": visible}
         slugs = {row["id"]: row["slug"] for row in db.rows(names[by], scope)} if by in names else {None: of["slug"]}
     answer["lines"] = _lines(rows, slugs)

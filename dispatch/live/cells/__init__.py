@@ -25,6 +25,7 @@ PARTS: dict[str, tuple[Callable[[Snapshot], Cells], ...]] = {
 OWN: dict[str, Callable[[Snapshot, Any], Cells]] = {
     "bulk": bulk.cells,
     "queue": queue.cells,
+    "queues": queues.table,
 }
 
 

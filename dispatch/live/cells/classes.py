@@ -20,8 +20,11 @@ def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
         "scale.mid": words.decimal(top * 50, 0 if (top * 50).is_integer() else 1),
         "scale.top": f"{words.decimal(top * 100, 0)} %",
     }
+    past: Mapping[str, Mapping[str, float | None]] = snapshot.get("shares", {})
     for row in classes:
-        found.update((f"c.{row['slug']}.{key}", value) for key, value in _class(row, colours[row["slug"]], top).items())
+        cells = _class(row, colours[row["slug"]], top)
+        cells |= {name: words.percent(past.get(row["slug"], {}).get(name)) for name in ("hour", "day")}
+        found.update((f"c.{row['slug']}.{key}", value) for key, value in cells.items())
     most = max([row["running"] for row in tenants] + [row["nominal"] or 0 for row in tenants] + [1])
     for row in tenants:
         found.update((f"n.{row['slug']}.{key}", value) for key, value in _tenant(row, most).items())

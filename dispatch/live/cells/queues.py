@@ -1,4 +1,4 @@
-"""The class × tenant grid and the table of queues, most of their SLO used first."""
+"""The class × tenant grid, and the table of queues grouped as asked, most of their SLO used first."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from dispatch.live.cells import levels, palette
 
 
 def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """Grid cells `g.<class>.<tenant>.…`, margins, and one row per queue with work."""
+    """Grid cells `g.<class>.<tenant>.…` and margins."""
     classes, tenants, totals = snapshot["classes"], snapshot["tenants"], snapshot["totals"]
     slo = {row["slug"]: row["slo_queue_s"] for row in classes}
     found: dict[str, Any] = {
@@ -34,7 +34,7 @@ def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
             found.update((f"{prefix}.{name}", value) for name, value in _cell(queue, slo[row["slug"]]).items())
     for tenant in tenants:
         found[f"h.{tenant['slug']}"] = f"{tenant['slug']} · {words.count(tenant['queued'])}"
-    return found | _health(snapshot, slo) | _table(snapshot, slo, colours)
+    return found | _health(snapshot, slo)
 
 
 def _cell(queue: Mapping[str, Any] | None, slo_s: float | None) -> dict[str, Any]:
@@ -74,29 +74,48 @@ def _health(snapshot: Mapping[str, Any], slo: Mapping[str, float | None]) -> dic
     }
 
 
-def _table(snapshot: Mapping[str, Any], slo: Mapping[str, float | None], colours: Mapping[str, str]) -> dict[str, Any]:
-    busy = [row for row in snapshot["grid"] if row["queued"] or row["running"]]
-    busy.sort(key=lambda row: (-(levels.used(row["oldest_age_s"], slo.get(row["class"])) or 0), -row["queued"]))
-    most = max([row["running"] for row in busy] or [1]) or 1
-    found: dict[str, Any] = {"queues": [], "queues.some": bool(busy), "queues.sum": words.plural(len(busy), "queue")}
-    rows: list[str] = found["queues"]
-    for row in busy:
-        key = f"{row['class']}~{row['tenant']}"
-        rows.append(key)
-        icon, tone, word = levels.health(row["oldest_age_s"], slo.get(row["class"]))
-        if row["oldest_age_s"] is None and row["queued"]:
-            icon, word = "pause", "at a limit"  # what waits is held by a limit of its own, or paused
-        part = levels.used(row["oldest_age_s"], slo.get(row["class"]))
-        found |= {
-            f"q.{key}.name": f"{row['class']} · {row['tenant']}",
-            f"q.{key}.c": colours.get(row["class"], palette.OTHER),
-            f"q.{key}.icon": icon,
-            f"q.{key}.tone": tone,
-            f"q.{key}.health": word,
-            f"q.{key}.oldest": words.age(row["oldest_age_s"]),
-            f"q.{key}.used": words.MISSING if part is None else f"{part * 100:,.0f} %",
-            f"q.{key}.queued": words.count(row["queued"]),
-            f"q.{key}.running": words.count(row["running"]),
-            f"q.{key}.bar": shapes.pct(100 * row["running"] / most),
-        }
+def table(snapshot: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """One row per group of queues (services/queue.py `groups`), what needs a hand first; `only` keeps those."""
+    slo = {row["slug"]: row["slo_queue_s"] for row in snapshot["classes"]}
+    colours = palette.palette(slo)
+    rows = [_group(row, own["by"], slo, colours) for row in own["rows"]]
+    shown = [row for row in rows if row["tone"] in ("watch", "breach")] if own["only"] == "trouble" else rows
+    shown.sort(key=lambda row: -row.pop("order"))
+    most = max([row["run"] for row in shown] or [1]) or 1
+    found: dict[str, Any] = {"queues": [], "queues.some": bool(shown)}
+    found["queues.sum"] = f"{words.count(len(shown))} of {words.count(len(rows))} with work"
+    for place, row in enumerate(shown):
+        key = row.pop("key") or str(place)
+        found["queues"].append(key)
+        row["bar"] = shapes.pct(100 * row.pop("run") / most)
+        found.update((f"q.{key}.{name}", value) for name, value in row.items())
     return found
+
+
+def _group(
+    row: Mapping[str, Any], by: str, slo: Mapping[str, float | None], colours: Mapping[str, str]
+) -> dict[str, Any]:
+    names = row["name"] if isinstance(row["name"], tuple) else (row["name"],)
+    known = by in ("queue", "class")
+    limit = slo.get(names[0]) if known else None
+    icon, tone, word = levels.health(row["oldest_age_s"], limit)
+    if row["oldest_age_s"] is None and row["queued"]:
+        icon, tone, word = "lock", "watch", "stopped"  # what waits is held by a limit of its own, or paused
+    elif by != "queue" and not known:
+        icon, tone, word = ("queued", "", "waits") if row["queued"] else ("none", "idle", "none waiting")
+    part = levels.used(row["oldest_age_s"], limit)
+    return {
+        "key": "" if by in ("user", "tool") else "/".join(names),
+        "order": (part or 0) * 1e9 + (row["oldest_age_s"] or 0) + (1e6 if tone == "watch" else 0),
+        "name": " · ".join("no user" if name == "-" else name for name in names),
+        "c": colours.get(names[0], palette.OTHER) if known else None,
+        "icon": icon,
+        "tone": tone,
+        "health": word,
+        "oldest": words.age(row["oldest_age_s"]),
+        "used": words.MISSING if part is None else f"{part * 100:,.0f} %",
+        "queued": words.count(row["queued"]),
+        "running": words.count(row["running"]),
+        "run": row["running"],
+        "limit": ", ".join(row["limits"]) or ("waiting its turn" if row["queued"] else ""),
+    }

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dispatch.live import shapes, words
-from dispatch.live.cells import levels, palette
+from dispatch.live.cells import levels
 
 LEADER_SILENT_S = 5.0
 TROUBLE = {
@@ -94,35 +94,24 @@ def _oldest(snapshot: Mapping[str, Any]) -> dict[str, Any]:
         "t.oldest.icon": tone or "ok",
         "t.oldest.slo": "" if part is None else f"{words.decimal(part)} × SLO",
         "t.oldest.where": name(oldest) if oldest else "nothing waits",
-        "t.oldest.bar": shapes.pct(100 * (part or 0) / 1.5),
         "t.oldest.noslo": part is None,
     }
 
 
 def _flow(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     totals, rows = snapshot["totals"], snapshot["classes"]
+    kinds = snapshot.get("dead_kinds", {"groups": 0, "new_1h": 0})
     arrived = sum(row["arrived_per_s"] or 0 for row in rows)
     sent = totals["dispatched_per_s"] or 0
     growth = words.signed((arrived - sent) * 60, 0)
-    top = max(arrived, sent) or 1
-    found: dict[str, Any] = {
+    return {
         "t.queued": words.count(totals["queued"]),
         "t.queued.trend": "steady" if growth == "0" else f"{growth} a minute",
         "t.rate": words.decimal(sent),
         "t.arrived": f"{words.decimal(arrived)} / s arriving",
-        "t.rate.bar": shapes.pct(100 * sent / top),
-        "t.rate.tick": shapes.pct(100 * arrived / top),
-        "t.dead": words.count(snapshot["dead"]["new_1h"]),
-        "t.dead.all": f"{words.count(snapshot['dead']['total'])} in all",
+        "t.dead": words.count(kinds["new_1h"]),
+        "t.dead.all": f"{words.plural(snapshot['dead']['total'], 'task')} in {words.plural(kinds['groups'], 'group')}",
     }
-    start, colours = 0.0, palette.palette(row["slug"] for row in rows)
-    lengths = dict.fromkeys("12345", 0.0)
-    for row in rows:
-        lengths[colours[row["slug"]]] += 100 * row["queued"] / (totals["queued"] or 1)
-    for colour, length in lengths.items():
-        found[f"t.queued.x{colour}"], found[f"t.queued.w{colour}"] = shapes.pct(start), shapes.pct(length)
-        start += length
-    return found
 
 
 def _capacity(snapshot: Mapping[str, Any]) -> dict[str, Any]:

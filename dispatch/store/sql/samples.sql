@@ -172,12 +172,13 @@ DELETE FROM queue_sample WHERE ctid = ANY (ARRAY(
      LIMIT 20000))
 
 -- name: sample_series
--- Lines over a span, drawn in whole multiples of a resolution: by class, by tenant (its classes together) or the pool.
+-- Lines over a span, drawn in whole multiples of a resolution: by class, by tenant (its classes together), by queue
+-- (the classes, of what the visible tenants have in them) or the pool.
 SELECT x.at, x.key, x.queued, x.running, x.oldest_age_s, x.limited, x.slots, x.target, x.dispatched, x.started, x.dead,
        x.slot_s, x.covered_s, x.waits, x.ends, x.queue_n, x.queue_met, x.done_n, x.done_met
   FROM (
     SELECT date_bin(make_interval(secs => %(bin_s)s), q.at, '2000-01-01') AS at,
-           CASE %(by)s::text WHEN 'class' THEN q.class_id WHEN 'tenant' THEN q.tenant_id END AS key,
+           CASE %(by)s::text WHEN 'tenant' THEN q.tenant_id WHEN 'pool' THEN NULL ELSE q.class_id END AS key,
            (sum(q.queued) / count(DISTINCT q.at))::float8 AS queued, (sum(q.running) / count(DISTINCT q.at))::float8 AS running,
            (sum(q.limited) / count(DISTINCT q.at))::float8 AS limited, max(q.oldest_age_s) AS oldest_age_s,
            avg(q.slots)::float8 AS slots, avg(q.target)::float8 AS target, sum(q.dispatched)::bigint AS dispatched,
@@ -188,7 +189,16 @@ SELECT x.at, x.key, x.queued, x.running, x.oldest_age_s, x.limited, x.slots, x.t
            sum(q.done_n)::bigint AS done_n, sum(q.done_met)::bigint AS done_met
       FROM queue_sample q
      WHERE q.step = %(step)s AND q.pool_id = %(pool_id)s AND q.at >= %(since)s AND q.at < %(until)s
-       AND (q.tenant_id IS NOT NULL) = (%(by)s::text = 'tenant') AND (q.class_id IS NULL) = (%(by)s::text = 'pool')
+       AND (q.tenant_id IS NOT NULL) = (%(by)s::text IN ('tenant', 'queue')) AND (q.class_id IS NULL) = (%(by)s::text = 'pool')
        AND (%(tenants)s::bigint[] IS NULL OR q.tenant_id = ANY (%(tenants)s::bigint[]))
      GROUP BY 1, 2
   ) x ORDER BY x.key, x.at
+
+-- name: sample_shares
+-- Slot-seconds of each class over the last hour (samples of 60 s) and the last day (of 900 s).
+SELECT c.slug, coalesce(sum(q.slot_s) FILTER (WHERE q.step = 60), 0)::float8 AS hour_s,
+       coalesce(sum(q.slot_s) FILTER (WHERE q.step = 900), 0)::float8 AS day_s
+  FROM queue_sample q JOIN pool p ON p.id = q.pool_id AND p.slug = %(pool)s JOIN work_class c ON c.id = q.class_id
+ WHERE q.tenant_id IS NULL AND ((q.step = 60 AND q.at > now() - interval '1 hour')
+                                OR (q.step = 900 AND q.at > now() - interval '24 hours'))
+ GROUP BY 1

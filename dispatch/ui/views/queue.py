@@ -61,7 +61,7 @@ def spans(request: HttpRequest) -> list[tuple[str, str, bool]]:
         query = request.GET.copy()
         query["span"] = name
         found.append((name.replace("m", " m").replace("h", " h"), f"?{query.urlencode()}", name == span(request)))
-    return found if len(found) > 1 else []
+    return found
 
 
 def facts(policy: dict[str, Any], tenant: dict[str, Any] | None) -> list[tuple[str, str]]:

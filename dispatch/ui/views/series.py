@@ -16,14 +16,15 @@ FRESH_S = 4.0
 @login_required
 def series(request: HttpRequest) -> HttpResponse:
     """`?span=`, `?class=`, `?tenant=`, `?pool=`; the lines of services/history.py."""
-    asked = {name: request.GET.get(name) or None for name in ("span", "class", "tenant", "pool")}
+    asked = {name: request.GET.get(name) or None for name in ("span", "class", "tenant")}
     person, span = pages.person(request), asked["span"] or "15m"
     try:
-        pool = str(pages.numbers(request)["pool"])
-        key = (snapshots.audience(person, pool), "series", span, asked["class"], asked["tenant"])
-        found = snapshots.shared(
-            key, FRESH_S, lambda: history.series(person, pool, span, asked["class"], asked["tenant"])
-        )
+        now = pages.numbers(request)
+        slos = {row["slug"]: row["slo_queue_s"] for row in now["classes"]}
+        key = (snapshots.audience(person, now["pool"]), "series", span, asked["tenant"])
+        found = snapshots.shared(key, FRESH_S, lambda: history.series(person, now["pool"], span, asked["tenant"], slos))
     except errors.EvenflowError as error:
         return JsonResponse({"detail": error.detail}, status=error.status)
+    if asked["class"]:
+        found = found | {"classes": {slug: one for slug, one in found["classes"].items() if slug == asked["class"]}}
     return JsonResponse(found, headers={"Cache-Control": "no-store"})
