@@ -1,10 +1,11 @@
-"""The API below /api/v1/; whatever is not there is a problem document, not a page."""
+"""The API below /api/v1/ (whatever is not there is a problem document, not a page), and its reference."""
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import path, re_path
 
 from dispatch.api import (
     problems,
+    reference_views,
     routes_agents,
     routes_alerts,
     routes_bulk,
@@ -48,4 +49,10 @@ def missing(request: HttpRequest) -> HttpResponse:
 
 missing.csrf_exempt = True  # type: ignore[attr-defined]  # answers 404 to every method
 
-urlpatterns = [path("api/v1/", api.urls), re_path(r"^api(?:/.*)?$", missing)]
+urlpatterns = [
+    path("api/v1/", api.urls),
+    re_path(r"^api(?:/.*)?$", missing),
+    path("docs", reference_views.index, name="docs"),
+    path("docs/<slug:name>", reference_views.operation, name="docs_call"),
+    path("llms.txt", reference_views.llms, name="llms"),
+]

@@ -26,6 +26,8 @@ PAGES = [
     "/audit",
     "/system",
     "/account/password",
+    "/docs",
+    "/docs/submit",
 ]
 
 SHOWS = '([key, text]) => document.querySelector(`[data-k="${key}"]`).textContent === text'
