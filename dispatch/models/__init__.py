@@ -18,7 +18,7 @@ from dispatch.models.policy import (
     WorkClass,
 )
 from dispatch.models.samples import FlowTotal, QueueSample, SampleMark
-from dispatch.models.triage import DeadGroup
+from dispatch.models.triage import DeadGroup, SavedView
 from dispatch.models.webhooks import Webhook, WebhookDelivery
 from dispatch.models.work import Attempt, JournalEntry, Lane, Lease, Task
 
@@ -51,6 +51,7 @@ __all__ = [
     "QueueSample",
     "QuotaRequest",
     "SampleMark",
+    "SavedView",
     "Settlement",
     "ShareAccount",
     "Silence",

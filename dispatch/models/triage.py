@@ -20,3 +20,18 @@ class DeadGroup(models.Model):
 
     class Meta:
         db_table = "dead_group"
+
+
+class SavedView(models.Model):
+    """A search line kept under a name: for its owner, for the members of a tenant, or for everybody."""
+
+    name = models.CharField(max_length=80)
+    query = models.CharField(max_length=1000)
+    owner = models.ForeignKey("dispatch.User", models.CASCADE, related_name="+")
+    audience = models.CharField(max_length=8, help_text="private, tenant or everyone")
+    tenant = models.ForeignKey("dispatch.Tenant", models.CASCADE, null=True, related_name="+")
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "saved_view"
+        constraints = [models.UniqueConstraint(fields=["owner", "name"], name="saved_view_name")]

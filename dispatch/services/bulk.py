@@ -50,6 +50,7 @@ def create(
         _check(action, reason, given, least=0 if dry_run else 1)
         tenants = _tenants(caller, SCOPES[action])
         values = _values(action, filters, tenants, caller.pool_id)
+        task_list.see_payloads(caller, values)
         row = db.one(
             "insert_bulk",
             {

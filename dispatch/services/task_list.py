@@ -2,7 +2,8 @@
 
 `state`, `id` and `fingerprint` (`none`: no error) take one or several with commas; `user`, `worker` (what it holds
 now), `capability`, `type` and `key` match exactly; `error` is a part of the error's message, in any case; `min_age_s`
-means queued and startable for so long. Another tenant's name answers like an unknown one.
+means queued and startable for so long, `min_cost` a higher estimate, `args.<path>` compares a value in the payload (for
+those who may see it). Another tenant's name answers like an unknown one.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ STATES = {state.word: state for state in State}
 NAMED = {"class": "class_id", "tenant": "tenant_ids", "pool": "pool_id", "tool": "tool_id"}
 TEXT_LENGTH = 200
 MAX_IDS = 1000
+ARGS = "args."  # begin of the name of a filter on the payload
 NO_ERROR = "none"  # fingerprint of dead tasks without an error, such as those whose deadline passed
 Values = dict[str, Any]
 
@@ -45,7 +47,15 @@ def list_tasks(
     found = store.find(values, order, limit + 1, position)
     column = store.ORDERS[order].column
     page = paging.page(f"tasks.{order}", found, limit, lambda row: [_plain(row[column]), row["id"]])
-    return Page(items=[_item(row) for row in page.items], next_cursor=page.next_cursor)
+    return Page(items=[item(row) for row in page.items], next_cursor=page.next_cursor)
+
+
+def conditions(caller: Caller, filters: Mapping[str, Any]) -> Values | None:
+    """The filters as conditions inside what the caller may see; None when that is nothing. Raises Invalid."""
+    values, problems = parse({name: value for name, value in filters.items() if value is not None})
+    if problems:
+        raise Invalid(*problems)
+    return values if _narrow(caller, values) else None
 
 
 def parse(given: Mapping[str, Any]) -> tuple[Values, list[tuple[str, str]]]:
@@ -53,7 +63,7 @@ def parse(given: Mapping[str, Any]) -> tuple[Values, list[tuple[str, str]]]:
     values: Values = {}
     problems = []
     for name, value in given.items():
-        check = CHECKS.get(name)
+        check = _argument if str(name).startswith(ARGS) else CHECKS.get(name)
         problem = check(values, name, value) if check else "is not a filter of this list"
         if problem:
             problems.append((str(name), problem))
@@ -113,6 +123,27 @@ def _error(values: Values, name: str, value: Any) -> str | None:
     return None
 
 
+def _cost(values: Values, name: str, value: Any) -> str | None:
+    try:
+        number = float(value) if isinstance(value, str) else value
+    except ValueError:
+        return "must be a number"
+    if problem := validate.number(number, 0, validate.MAX_COST):
+        return problem
+    values[name] = round(number * MICRO)
+    return None
+
+
+def _argument(values: Values, name: str, value: Any) -> str | None:
+    """`args.repo`, `args.job.name`: one value inside the payload, compared as text."""
+    path = name.removeprefix(ARGS)
+    if problem := validate.text(path, 1, TEXT_LENGTH) or validate.text(value, 0, TEXT_LENGTH):
+        return problem
+    values["arg_paths"] = [*values.pop("arg_paths", []), path]
+    values["arg_values"] = [*values.pop("arg_values", []), value]
+    return None
+
+
 def _age(values: Values, name: str, value: Any) -> str | None:
     try:
         number = float(value) if isinstance(value, str) else value
@@ -137,11 +168,22 @@ CHECKS: Mapping[str, Callable[[Values, str, Any], str | None]] = {
     "id": _ids,
     "error": _error,
     "min_age_s": _age,
+    "min_cost": _cost,
 }
+
+
+def see_payloads(caller: Caller, values: Values) -> None:
+    """A filter on the payload tells what stands in it: Invalid unless the caller may see the payloads it searches."""
+    if "arg_paths" not in values or caller.view_payloads:
+        return
+    if not caller.payload_tenants or not set(values.get("tenant_ids", ())) <= caller.payload_tenants:
+        raise Invalid(("args", "payloads are not shown to your role"))
+    values.setdefault("tenant_ids", sorted(caller.payload_tenants))
 
 
 def _narrow(caller: Caller, values: Values) -> bool:
     """Cut to what the caller may see; False when nothing is left. A hidden name answers like an unknown one."""
+    see_payloads(caller, values)
     visible = access.visible_tenants(caller)
     if visible is not None:
         if "tenant_ids" in values and not set(values["tenant_ids"]) <= set(visible):
@@ -162,13 +204,14 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _item(row: Mapping[str, Any]) -> dict[str, Any]:
-    item = {
+def item(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of store/tasks.py as the API shows it."""
+    shown = {
         name: value for name, value in row.items() if name not in {"tenant_id", "lane_id", "cost_hint", "expires_at"}
     }
-    item["state"] = State(row["state"]).word
-    item["reason"] = row["reason"] or None
-    item["lane"] = row["lane_id"]
-    item["cost"] = None if row["cost_hint"] is None else row["cost_hint"] / MICRO
-    item["lease"] = {"worker": row["worker"], "expires_at": row["expires_at"]} if row["worker"] else None
-    return item
+    shown["state"] = State(row["state"]).word
+    shown["reason"] = row["reason"] or None
+    shown["lane"] = row["lane_id"]
+    shown["cost"] = None if row["cost_hint"] is None else row["cost_hint"] / MICRO
+    shown["lease"] = {"worker": row["worker"], "expires_at": row["expires_at"]} if row["worker"] else None
+    return shown

@@ -57,6 +57,10 @@ CONDITIONS: Mapping[str, str] = {
     "fingerprint": "t.fingerprint = ANY (%(fingerprint)s::text[])",  # task_dead
     "error": "t.error ->> 'message' ILIKE %(error)s",
     "min_age_s": "t.state = 1 AND t.queued_at <= now() - make_interval(secs => %(min_age_s)s::float8)",
+    "min_cost": "t.cost_hint > %(min_cost)s::bigint",
+    "arg_paths": "NOT EXISTS (SELECT 1 FROM unnest(%(arg_paths)s::text[], %(arg_values)s::text[]) q(path, value)"
+    " WHERE t.payload #>> string_to_array(q.path, '.') IS DISTINCT FROM q.value)",
+    "arg_values": "true",  # goes with arg_paths
     "key": "t.key = %(key)s AND t.tenant_id = ANY (ARRAY(SELECT id FROM tenant))",  # task_tenant_key
 }
 
@@ -103,6 +107,74 @@ def find(values: Mapping[str, Any], order: str, limit: int, position: tuple[Any,
     after = {} if position is None else {"after": position[0], "after_id": position[1]}
     query = statement(list(values), ORDERS[order], after=position is not None)
     return db.composed(query, {**values, **after, "limit": limit})
+
+
+# what a window is taken from: the first set whose filters are all given; none: all tasks
+DRIVERS: Sequence[tuple[str, ...]] = (
+    *[(name,) for name in ("key", "ids", "worker", "leased")],
+    ("fingerprint", "dead"),
+    *[(name,) for name in ("held", "scheduled", "cancelled", "min_age_s", "tenant_ids", "dead", "queued", "class_id")],
+)
+
+
+def window(values: Mapping[str, Any], *, after: bool, up: bool = False) -> tuple[sql.Composed, list[str]]:
+    """The newest `window` tasks of what one index finds, below a position, as a subquery; and the filters left over.
+
+    `up`: the oldest above the position instead. Whatever the other filters are, no more than these rows are looked at.
+    """
+    driver = next((names for names in DRIVERS if set(names) <= set(values)), ())
+    conditions: list[sql.Composable] = [sql.SQL(CONDITIONS[name]) for name in driver] or [sql.SQL("true")]
+    if after:
+        sign = sql.SQL(">" if up else "<")
+        conditions.append(sql.SQL("t.id {} {}::bigint").format(sign, sql.Placeholder("after")))
+    found = sql.SQL("SELECT * FROM task t WHERE {} ORDER BY t.id {} LIMIT {}").format(
+        sql.SQL(" AND ").join(conditions), _direction(up), sql.Placeholder("window")
+    )
+    return found, [name for name in values if name not in driver]
+
+
+def _direction(up: bool) -> sql.SQL:
+    return sql.SQL("ASC" if up else "DESC")
+
+
+def windowed(values: Mapping[str, Any], *, after: bool, up: bool = False) -> sql.Composed:
+    """The statement for a page of the newest tasks that meet all filters inside one window."""
+    inner, rest = window(values, after=after, up=up)
+    where = sql.SQL(" AND ").join([sql.SQL(CONDITIONS[name]) for name in rest] or [sql.SQL("true")])
+    page = sql.SQL("SELECT * FROM ({}) t WHERE {} ORDER BY t.id {} LIMIT {}").format(
+        inner, where, _direction(up), sql.Placeholder("limit")
+    )
+    return sql.SQL(_COLUMNS).format(page=page, order=sql.SQL("t.id {}").format(_direction(up)))
+
+
+def find_windowed(
+    values: Mapping[str, Any], limit: int, size: int, after: int | None, *, up: bool = False
+) -> list[dict[str, Any]]:
+    """At most `limit` of the newest tasks below `after` that meet all filters, looking at `size` tasks at most.
+
+    `up`: of the oldest above it, the oldest first.
+    """
+    params = {**values, "limit": limit, "window": size, "after": after}
+    return db.composed(windowed(values, after=after is not None, up=up), params)
+
+
+def window_end(values: Mapping[str, Any], size: int, after: int | None, *, up: bool = False) -> int | None:
+    """The last task of a window, where more follow; None when the window held all there is."""
+    inner, _ = window(values, after=after is not None, up=up)
+    last = sql.SQL("max(id)" if up else "min(id)")
+    query = sql.SQL("SELECT count(*)::int AS n, {} AS last FROM ({}) t").format(last, inner)
+    [found] = db.composed(query, {**values, "window": size, "after": after})
+    return found["last"] if found["n"] >= size else None
+
+
+def count_windowed(values: Mapping[str, Any], limit: int, size: int) -> int:
+    """How many tasks of the newest window meet all filters, counted up to `limit`."""
+    inner, rest = window(values, after=False)
+    where = sql.SQL(" AND ").join([sql.SQL(CONDITIONS[name]) for name in rest] or [sql.SQL("true")])
+    query = sql.SQL("SELECT count(*)::int AS n FROM (SELECT 1 FROM ({}) t WHERE {} LIMIT {}) x").format(
+        inner, where, sql.Placeholder("limit")
+    )
+    return int(db.composed(query, {**values, "window": size, "limit": limit})[0]["n"])
 
 
 def freeze(job_id: int, values: Mapping[str, Any], limit: int) -> None:

@@ -8,6 +8,7 @@ import "./times.js";
 import "./refresh.js";
 import "./picking.js";
 import "./charts.js";
+import "./suggest.js";
 import { Live } from "./live.js";
 import { listen } from "./keys.js";
 

@@ -72,3 +72,34 @@ def test_no_list_scans_the_whole_table(backlog: dict[str, Any]) -> None:
     query = tasks.statement(["tenant_ids"], tasks.ORDERS["-id"], after=True)
     plan = plan_of(query, {**backlog, "limit": 101, "after": 1000, "after_id": 1000})
     assert "(id < '1000'::bigint)" in plan, plan
+
+
+WINDOWS = [
+    ["type"],
+    ["error"],
+    ["arg_paths", "arg_values"],
+    ["min_cost"],
+    ["user", "succeeded"],
+    ["tenant_ids", "queued"],
+    ["class_id", "type"],
+    ["dead", "error"],
+    ["fingerprint", "dead"],
+    ["queued", "type"],
+    ["leased", "user"],
+    ["worker", "type"],
+    ["key", "type"],
+    ["cancelled", "error"],
+    [],
+]
+
+
+def test_no_search_looks_past_its_window(backlog: dict[str, Any]) -> None:
+    """Whatever the filters, one index gives the window, the newest first, and nothing else of the table is read."""
+    given = {**backlog, "type": "x", "error": "%x%", "arg_paths": ["a.b"], "arg_values": ["1"], "min_cost": 5}
+    for names in WINDOWS:
+        values = {name: given.get(name, True) for name in names}
+        for after, up in ((False, False), (True, False), (True, True)):
+            query = tasks.windowed(values, after=after, up=up)
+            plan = plan_of(query, {**given, "limit": 101, "window": 20_000, "after": 30_000})
+            assert "Seq Scan on task" not in plan, (names, plan)
+            assert plan.count("task_") + plan.count("lease") >= 1, (names, plan)

@@ -63,3 +63,23 @@ SELECT s.version, min(s.opened_at) AS since, count(*)::int AS sessions FROM work
 -- name: triage_people
 -- Who may be given a group: people with the global role that acts on them.
 SELECT email FROM "user" WHERE role = 'operator' AND is_active ORDER BY email LIMIT 200
+
+-- name: list_saved_views
+-- The views that somebody may use: his own, those for everybody, those of the tenants that he sees (null: all).
+SELECT v.id, v.name, v.query, v.audience, n.slug AS tenant, u.email AS owner, v.owner_id = %(user_id)s::bigint AS mine
+  FROM saved_view v JOIN "user" u ON u.id = v.owner_id LEFT JOIN tenant n ON n.id = v.tenant_id
+ WHERE v.owner_id = %(user_id)s::bigint OR v.audience = 'everyone'
+    OR (v.audience = 'tenant' AND (%(tenants)s::bigint[] IS NULL OR v.tenant_id = ANY (%(tenants)s::bigint[])))
+ ORDER BY v.owner_id = %(user_id)s::bigint DESC, v.name, v.id LIMIT 200
+
+-- name: save_view
+-- A view under a name of its owner; the same name again replaces it.
+INSERT INTO saved_view (name, query, owner_id, audience, tenant_id)
+VALUES (%(name)s, %(query)s, %(user_id)s, %(audience)s, %(tenant_id)s)
+ON CONFLICT (owner_id, name) DO UPDATE
+   SET query = excluded.query, audience = excluded.audience, tenant_id = excluded.tenant_id
+RETURNING id, name, query, audience
+
+-- name: delete_view
+-- One view goes; only the owner's own, or any for an operator.
+DELETE FROM saved_view WHERE id = %(id)s AND (owner_id = %(user_id)s::bigint OR (%(any)s AND audience <> 'private')) RETURNING name, query, audience

@@ -1,23 +1,32 @@
 """`/tasks`: the filtered list, and `/tasks/<id>`: one task, why it waits, its history; cancel, requeue, revoke."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
+from django.views.decorators.http import require_POST, require_safe
 
 from dispatch import errors
 from dispatch.live import words
 from dispatch.live.cells import palette
 from dispatch.live.cells import tasks as rows
 from dispatch.services import cancel as cancelling
-from dispatch.services import checkpoint, explain, tasks
+from dispatch.services import checkpoint, explain, saved_views, task_search, tasks
 from dispatch.services import requeue as requeueing
 from dispatch.services import revoke as revoking
-from dispatch.ui import pages, search
+from dispatch.ui import once, pages, search, sheets
 
 PAGE = 100
+MOST_WORDS = 200  #: values of one name that the search line offers
+HEAD = (
+    *("id", "state", "type", "class", "tenant", "user", "priority", "attempts", "attempts_allowed", "worker"),
+    *("created_at", "queued_at", "finished_at", "reason", "fingerprint", "error"),
+)
 TABS = [
     ("All", ""),
     ("Queued", "queued"),
@@ -32,27 +41,85 @@ TABS = [
 
 @pages.page
 def task_list(request: HttpRequest) -> HttpResponse:
-    """One page of tasks; the search line and the tabs make the same filters as the API's."""
+    """One page of tasks; the search line, its chips and the tabs make the same filters as the API's."""
     text = request.GET.get("q", "").strip()
     if (number := search.task_number(text)) is not None:
         return redirect(f"/tasks/{number}")
     filters = search.parse(text)
-    problem, page = "", None
+    problem, found, up = "", task_search.Found([]), bool(request.GET.get("before"))
     try:
-        page = tasks.list_tasks(pages.caller(request), filters, PAGE, request.GET.get("after") or None)
+        found = task_search.search(pages.caller(request), filters, PAGE, cursor_of(request), up=up)
     except errors.Invalid as error:
-        problem = error.detail
-    items = page.items if page else []
+        problem = refused(error)
+    shared = pages.numbers(request)
     context: dict[str, Any] = {
         "search": text,
-        "filters": [(name, value, link(without(filters, name))) for name, value in filters.items()],
-        "tabs_state": tabs(filters),
-        "rows": rows.rows(items, colours(request)),
+        "filters": [(*search.label(name, value), link(without(filters, name))) for name, value in filters.items()],
+        "tabs_state": tabs(filters, shared),
+        "rows": rows.rows(found.items, colours(request)),
         "problem": problem,
-        "older": link(filters, page.next_cursor) if page and page.next_cursor else "",
-        "first": not request.GET.get("after"),
+        "older": link(filters, found.older) if found.older else "",
+        "newer": link(filters, found.newer, "before") if found.newer else "",
+        "looked_to": found.looked_to,
+        "first": not cursor_of(request),
+        "query": urlencode({"q": text}),
+        "known": known(shared),
+        "saved": [view | {"href": f"/tasks?{urlencode({'q': view['query']})}"} for view in _views(request)],
+        "tenants": [row["slug"] for row in shared["tenants"]],
+        "once": once.token(),
+        "may_act": pages.may(request, "submit", "operate"),
+        "may_requeue": pages.may(request, "operate"),
     }
     return pages.show(request, "ui/tasks.html", **context)
+
+
+@require_safe
+@login_required
+def count(request: HttpRequest) -> HttpResponse:
+    """How many tasks a search line finds, in words; asked for after the list itself is shown."""
+    try:
+        number, whole = task_search.count(pages.caller(request), search.parse(request.GET.get("q", "").strip()))
+    except errors.EvenflowError:
+        return HttpResponse("")
+    if number >= task_search.COUNTED:
+        return HttpResponse("≥ 10k match")
+    return HttpResponse(f"{'' if whole else '≥ '}{words.count(number)} {'matches' if number == 1 else 'match'}")
+
+
+@require_safe
+@login_required
+def download(request: HttpRequest) -> HttpResponseBase:
+    """The found tasks as CSV, at most 100,000 rows."""
+    try:
+        found = task_search.rows(pages.caller(request), search.parse(request.GET.get("q", "").strip()))
+    except errors.EvenflowError as error:
+        return pages.failure(request, error)
+    return sheets.download("tasks.csv", HEAD, (line(item) for item in found))
+
+
+@require_POST
+@login_required
+def save_view(request: HttpRequest) -> HttpResponse:
+    """Keep the search line of this page under a name."""
+    form = request.POST
+    back = f"/tasks?{urlencode({'q': form.get('q', '')})}"
+
+    def save() -> tuple[str, str]:
+        given = (form.get("name", "").strip(), form.get("q", "").strip(), form.get("audience", "private"))
+        saved = saved_views.save_view(pages.caller(request), *given, form.get("tenant", ""))
+        return back, f"View {saved['name']} saved"
+
+    return once.run(request, save, back)
+
+
+@require_POST
+@login_required
+def delete_view(request: HttpRequest, view_id: int) -> HttpResponse:
+    """Remove a saved view."""
+    back = "/tasks"
+    return once.run(
+        request, lambda: (back, f"View {saved_views.delete_view(pages.caller(request), view_id)} removed"), back
+    )
 
 
 @pages.page
@@ -93,10 +160,15 @@ def revoke(request: HttpRequest, task_id: int) -> pages.Told:
     return f"Lease of task {words.count(task_id)} revoked, the task is {answer['state']}", {}
 
 
-def link(filters: dict[str, str], after: str | None = None) -> str:
+def cursor_of(request: HttpRequest) -> str | None:
+    """Where the page begins; None for the newest."""
+    return request.GET.get("before") or request.GET.get("after") or None
+
+
+def link(filters: dict[str, str], cursor: str | None = None, side: str = "after") -> str:
     """The address of the list with these filters."""
     text = search.write(filters)
-    query = urlencode([pair for pair in (("q", text), ("after", after or "")) if pair[1]])
+    query = urlencode([pair for pair in (("q", text), (side, cursor or "")) if pair[1]])
     return f"/tasks?{query}" if query else "/tasks"
 
 
@@ -105,13 +177,58 @@ def without(filters: dict[str, str], name: str) -> dict[str, str]:
     return {key: value for key, value in filters.items() if key != name}
 
 
-def tabs(filters: dict[str, str]) -> list[tuple[str, str, bool]]:
-    """Name, address and whether it is the chosen one."""
+def tabs(filters: dict[str, str], shared: Mapping[str, Any]) -> list[tuple[str, str, bool, str]]:
+    """Name, address, whether it is the chosen one, and how many; the numbers are known without other filters only."""
     rest = without(filters, "state")
+    totals = shared["totals"]
+    numbers = {
+        "queued": totals["queued"],
+        "leased": totals["running"],
+        "scheduled": totals["scheduled"],
+        "held": totals["held"],
+        "dead": shared["dead"]["total"],
+    }
     return [
-        (name, link(rest | ({"state": state} if state else {})), filters.get("state", "") == state)
+        (
+            name,
+            link(rest | ({"state": state} if state else {})),
+            filters.get("state", "") == state,
+            words.count(numbers[state]) if state in numbers and not rest else "",
+        )
         for name, state in TABS
     ]
+
+
+def known(shared: Mapping[str, Any]) -> str:
+    """The words that the search line offers while one types, as JSON: names with their meaning, and known values."""
+    values = {
+        "state": [state for _, state in TABS if state],
+        "class": [row["slug"] for row in shared["classes"]],
+        "tenant": [row["slug"] for row in shared["tenants"]],
+        "worker": [row["name"] for row in shared["workers"]][:MOST_WORDS],
+        "cap": sorted({name for row in shared["workers"] for name in row["capabilities"]})[:MOST_WORDS],
+    }
+    return json.dumps({"names": search.HELP, "values": values})
+
+
+def refused(error: errors.Invalid) -> str:
+    """What is wrong with the search line, and what to type instead."""
+    unknown = [one["field"] for one in error.errors if one["message"].startswith("is not a filter")]
+    rest = [f"{one['field']}: {one['message']}" for one in error.errors if one["field"] not in unknown]
+    return " ".join([*([search.advice(unknown)] if unknown else []), *rest])
+
+
+def line(item: Mapping[str, Any]) -> list[Any]:
+    """One task of a download, in the order of HEAD."""
+    error = item["error"]
+    message = error.get("message", "") if isinstance(error, Mapping) else error
+    names = ("id", "state", "type", "class", "tenant", "user", "priority", "attempts", "attempts_allowed", "worker")
+    times = ("created_at", "queued_at", "finished_at", "reason", "fingerprint")
+    return [*(item[name] for name in names), *(item[name] for name in times), message]
+
+
+def _views(request: HttpRequest) -> list[dict[str, Any]]:
+    return saved_views.list_views(pages.person(request))
 
 
 def colours(request: HttpRequest) -> dict[str, str]:
