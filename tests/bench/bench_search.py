@@ -18,7 +18,8 @@ FILL = """
 INSERT INTO task (pool_id, work_class_id, tenant_id, lane_id, type, payload, state, cost_hint, enqueued_at, queued_at,
                   created_at, finished_at, error, fingerprint, reason, key)
 SELECT a.pool_id, a.work_class_id, a.tenant_id, a.id, 'index', jsonb_build_object('repo', 'r' || n %% 5000, 'page', n),
-       s.state, 1000000 * (n %% 50), now() - n * interval '1 second', CASE s.state WHEN 1 THEN now() - n * interval '1 second' END,
+       s.state, 1000000 * (n %% 50), now() - n * interval '1 second',
+       CASE s.state WHEN 1 THEN now() - n * interval '1 second' END,
        now() - n * interval '1 second', CASE WHEN s.state > 3 THEN now() - n * interval '1 second' END,
        CASE s.state WHEN 5 THEN jsonb_build_object('message', 'page ' || n || ' timed out') END,
        CASE s.state WHEN 5 THEN 'f' || n %% 40 ELSE '' END, '', 'k' || n
