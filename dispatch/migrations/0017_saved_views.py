@@ -8,7 +8,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("dispatch", "0013_dead_groups"),
+        ("dispatch", "0016_alert_rules"),
     ]
 
     operations = [
