@@ -24,6 +24,7 @@ class WebhookIn(Model):
     """A new webhook; without a tenant it hears of all that its maker may operate."""
 
     name: Name
+    kind: Literal["standard", "slack", "email"] = "standard"
     url: Url
     events: Events = ["task.succeeded", "task.dead", "task.cancelled"]
     tenant: Slug | None = None
@@ -62,6 +63,7 @@ class Webhook(BaseModel):
 
     id: Id
     name: str
+    kind: Literal["standard", "slack", "email"]
     url: str
     events: list[Event]
     tenant: Slug | None
@@ -127,7 +129,7 @@ def list_webhooks(request: HttpRequest, query: Query[WebhooksQuery]) -> dict[str
 def create_webhook(request: HttpRequest, body: WebhookIn) -> dict[str, Any]:
     """Make a webhook; the signing secret is in this answer only."""
     return webhooks.create_webhook(
-        caller(request), name=body.name, url=body.url, events=body.events, tenant=body.tenant
+        caller(request), name=body.name, url=body.url, events=body.events, tenant=body.tenant, kind=body.kind
     )
 
 

@@ -32,9 +32,15 @@ class Alert(models.Model):
     note = models.TextField(default="", db_default="")
     silence_id = models.BigIntegerField(null=True)
     inhibited_by = models.BigIntegerField(null=True)
+    told = models.CharField(max_length=12, default="", db_default="", help_text="the open state that was told last")
+    told_severity = models.CharField(max_length=8, default="", db_default="")
+    told_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "alert"
+        indexes = [
+            models.Index("id", name="alert_untold", condition=models.Q(resolved_at__isnull=True) | ~models.Q(told=""))
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["rule", "subject"], condition=models.Q(resolved_at__isnull=True), name="alert_open"

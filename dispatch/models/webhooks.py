@@ -16,10 +16,14 @@ from dispatch.models.policy import Pool, Tenant
 
 
 class Webhook(models.Model):
-    """One address. `tenant`, `pool`: what it hears of (null: all). `generation` counts the secrets it has had."""
+    """One address. `kind`: standard (signed JSON), slack (a text for an incoming webhook) or email (`url` is mailto:…).
+
+    `tenant`, `pool`: what it hears of (null: all). `generation` counts the secrets it has had.
+    """
 
     name = models.CharField(max_length=120)
     url = models.TextField()
+    kind = models.CharField(max_length=8, default="standard", db_default="standard")
     events = ArrayField(models.CharField(max_length=48))
     tenant = models.ForeignKey(Tenant, models.CASCADE, null=True)
     pool = models.ForeignKey(Pool, models.CASCADE, null=True)

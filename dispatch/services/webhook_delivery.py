@@ -14,7 +14,7 @@ from typing import Any
 
 from dispatch.core import webhooks as core
 from dispatch.core.alerting import Finding
-from dispatch.services import alerts, outbound
+from dispatch.services import alerts, mail, outbound
 from dispatch.services.webhooks import RULE, keys_of, message_id, subject
 from dispatch.store import db
 
@@ -25,6 +25,7 @@ DISABLE_S = 24 * 3600.0
 MAX_WAITING = 100_000
 KEEP = 10_000  # messages in the log of one webhook
 GONE = 410
+JSON = {"Content-Type": "application/json", "User-Agent": "Evenflow-Webhooks/1"}
 
 Message = dict[str, Any]  # one row of the statement take_deliveries
 
@@ -38,13 +39,19 @@ def take(limit: int, busy: Mapping[int, int]) -> list[Message]:
 
 def send(message: Message) -> outbound.Sent:
     """One try; raises nothing and needs no database."""
+    if message["kind"] == "email":
+        event, data = message["type"], message["data"]
+        return mail.send(message["url"], core.sentence(event, data), core.text(event, data))
+    if message["kind"] == "slack":
+        text = core.text(message["type"], message["data"])
+        escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        return outbound.post(message["url"], json.dumps({"text": escaped}).encode(), JSON)
     timestamp, name = int(time.time()), message_id(message["message"])
     at = message["created_at"].isoformat().replace("+00:00", "Z")
     body = json.dumps({"type": message["type"], "timestamp": at, "data": message["data"]}, separators=(",", ":"))
     keys = keys_of(message["webhook_id"], message["generation"], message["both_secrets"])
     headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "Evenflow-Webhooks/1",
+        **JSON,
         "webhook-id": name,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": core.sign(keys, name, timestamp, body.encode()),

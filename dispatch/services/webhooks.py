@@ -19,7 +19,7 @@ from django.conf import settings
 
 from dispatch.core import validate, webhooks
 from dispatch.errors import Conflict, Invalid, NotFound
-from dispatch.services import access, alerts, audit, outbound, paging
+from dispatch.services import access, alerts, audit, mail, outbound, paging
 from dispatch.services.messages import Caller, Page
 from dispatch.store import db
 
@@ -27,7 +27,20 @@ EVENTS = webhooks.EVENTS
 MAX_OVERLAP_S = 30 * 86400.0
 MAX_WEBHOOKS = 100  # of one tenant, or of the installation
 EDITABLE = ("name", "url", "events", "enabled")
-SHOWN = ("id", "name", "url", "events", "tenant", "pool", "enabled", "note", "pending", "failing_since", "created_at")
+SHOWN = (
+    "id",
+    "name",
+    "kind",
+    "url",
+    "events",
+    "tenant",
+    "pool",
+    "enabled",
+    "note",
+    "pending",
+    "failing_since",
+    "created_at",
+)
 DELIVERY = ("id", "type", "data", "tries", "created_at", "tried_at", "status", "latency_ms", "response", "error")
 STATES = ("pending", "delivered", "failed")
 MISSING = "There is no such webhook."
@@ -51,13 +64,22 @@ def _secret(webhook_id: int, generation: int) -> str:
 
 
 def create_webhook(
-    caller: Caller, *, name: str, url: str, events: Sequence[str] = webhooks.ENDS, tenant: str | None = None
+    caller: Caller,
+    *,
+    name: str,
+    url: str,
+    events: Sequence[str] = webhooks.ENDS,
+    tenant: str | None = None,
+    kind: str = "standard",
 ) -> dict[str, Any]:
-    """Make a webhook; the answer holds the `secret`, only here and at `rotate_webhook`."""
+    """Make a webhook; the answer holds the `secret`, only here and at `rotate_webhook`.
+
+    `kind` is one of KINDS; the `url` of an email is `mailto:` with its addresses.
+    """
     with audit.refusals(caller, "create_webhook", "webhook", name), db.atomic():
         access.require(caller, "operate")
         tenant_id = _tenant(caller, tenant)
-        fields = {"name": name, "url": url, "events": sorted(set(events)), "enabled": True}
+        fields = {"name": name, "url": url, "events": sorted(set(events)), "enabled": True, "kind": kind}
         _check(fields)
         if len(_find(caller, limit=MAX_WEBHOOKS, tenants=None if tenant_id is None else [tenant_id])) >= MAX_WEBHOOKS:
             raise Conflict(f"There are {MAX_WEBHOOKS} webhooks already.")
@@ -97,7 +119,7 @@ def patch_webhook(caller: Caller, webhook_id: int, changes: Mapping[str, Any], r
             raise Invalid(*((name, "is not a field of this object") for name in unknown))
         before = {field: row[field] for field in EDITABLE}
         after = {**before, **changes}
-        _check(after)
+        _check(after | {"kind": row["kind"]})
         after["events"] = sorted(set(after["events"]))
         fresh = after["url"] != before["url"] or (after["enabled"] and not before["enabled"])
         db.execute("update_webhook", {"id": webhook_id, "fresh": fresh, **after})
@@ -214,7 +236,9 @@ def _own(caller: Caller, webhook_id: int, *, lock: bool = False) -> dict[str, An
 
 def _check(fields: Mapping[str, Any]) -> None:
     problems = [("name", validate.text(fields["name"], 1, 120))]
-    problems.append(("url", outbound.problem(fields["url"]) if isinstance(fields["url"], str) else "must be a text"))
+    address = mail.problem if fields["kind"] == "email" else outbound.problem
+    problems.append(("kind", None if fields["kind"] in webhooks.KINDS else f"must be {' or '.join(webhooks.KINDS)}"))
+    problems.append(("url", address(fields["url"]) if isinstance(fields["url"], str) else "must be a text"))
     events = fields["events"]
     if not events or not set(events) <= set(EVENTS):
         problems.append(("events", f"must be one or more of {', '.join(EVENTS)}"))
@@ -226,7 +250,7 @@ def _check(fields: Mapping[str, Any]) -> None:
 def _noted(fields: Mapping[str, Any]) -> dict[str, Any]:
     """What the audit keeps: of the address only its host, for the rest is often a password."""
     parts = urlsplit(fields["url"])
-    return {**fields, "url": f"{parts.scheme}://{parts.hostname}/…"}
+    return {**fields, "url": f"{parts.scheme}://{parts.hostname}/…" if parts.hostname else fields["url"]}
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -107,3 +107,33 @@ SELECT a.rule, a.subject FROM alert a LEFT JOIN pool o ON o.id = a.pool_id
         OR a.rule = 'max_handbacks'
             AND NOT EXISTS (SELECT 1 FROM task t WHERE t.id = (a.evidence->>'task_id')::bigint AND t.state = 3))
  ORDER BY a.rule, a.subject LIMIT 1000
+
+-- name: untold_alerts
+-- Alerts whose state is not what was told last, and how each stands: firing ones that are not muted, have held for a
+-- while, and are new, worse than told, or due again; acknowledged and resolved ones that had been told as firing.
+WITH s AS (
+    SELECT a.*, CASE WHEN a.resolved_at IS NOT NULL THEN 'resolved'
+                     WHEN a.acked_at IS NOT NULL AND (a.acked_until IS NULL OR a.acked_until > now())
+                          AND array_position(ARRAY['info', 'warning', 'critical'], a.severity::text)
+                              <= array_position(ARRAY['info', 'warning', 'critical'], a.acked_severity::text) THEN 'acknowledged'
+                     ELSE 'firing' END AS state
+      FROM alert a WHERE a.resolved_at IS NULL OR a.told <> ''
+     ORDER BY a.id DESC LIMIT 5000
+)
+SELECT s.id, s.rule, s.subject, s.severity, s.state, s.text, s.evidence, s.pool_id, s.tenant_id, s.fired_at, s.resolved_at,
+       s.acked_by, s.acked_until, s.note, p.slug AS pool, c.slug AS class, t.slug AS tenant
+  FROM s LEFT JOIN pool p ON p.id = s.pool_id LEFT JOIN work_class c ON c.id = s.class_id
+  LEFT JOIN tenant t ON t.id = s.tenant_id
+ WHERE (s.state = 'firing' AND s.silence_id IS NULL AND s.inhibited_by IS NULL
+            AND s.fired_at <= now() - make_interval(secs => %(wait_s)s)
+            AND (s.told <> 'firing' OR s.told_at <= now() - make_interval(secs => %(repeat_s)s)
+                 OR array_position(ARRAY['info', 'warning', 'critical'], s.severity::text)
+                    > array_position(ARRAY['info', 'warning', 'critical'], s.told_severity::text)))
+    OR (s.state = 'acknowledged' AND s.told = 'firing')
+    OR (s.state = 'resolved' AND s.told <> '')
+ ORDER BY s.rule, s.pool_id, s.tenant_id, s.id
+
+-- name: mark_told
+-- What was told; a resolved alert is not looked at again.
+UPDATE alert a SET told = CASE WHEN x.state = 'resolved' THEN '' ELSE x.state END, told_severity = a.severity, told_at = now()
+  FROM unnest(%(ids)s::bigint[], %(states)s::text[]) x(id, state) WHERE a.id = x.id

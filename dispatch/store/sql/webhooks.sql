@@ -1,7 +1,7 @@
 -- name: insert_webhook
 -- A new address.
-INSERT INTO webhook (name, url, events, tenant_id, pool_id, created_by)
-VALUES (%(name)s, %(url)s, %(events)s::varchar[], %(tenant_id)s, %(pool_id)s, %(created_by)s) RETURNING id
+INSERT INTO webhook (name, kind, url, events, tenant_id, pool_id, created_by)
+VALUES (%(name)s, %(kind)s, %(url)s, %(events)s::varchar[], %(tenant_id)s, %(pool_id)s, %(created_by)s) RETURNING id
 
 -- name: list_webhooks
 -- Addresses in id order with the number of messages that wait (counted to 10,000); `tenants` narrows to those of tenants.
@@ -83,7 +83,7 @@ WITH d AS MATERIALIZED (
 UPDATE webhook_delivery d
    SET tries = d.tries + 1, tried_at = now(), next_at = now() + make_interval(secs => %(hold_s)s)
   FROM e, webhook w WHERE d.id = e.id AND w.id = d.webhook_id
-RETURNING d.id, d.webhook_id, d.message, d.type, d.data, d.tries, d.created_at, w.url, w.generation,
+RETURNING d.id, d.webhook_id, d.message, d.type, d.data, d.tries, d.created_at, w.url, w.kind, w.generation,
           coalesce(w.old_until > now(), false) AS both_secrets
 
 -- name: mark_delivered
