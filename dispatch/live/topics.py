@@ -10,7 +10,7 @@ from typing import Any
 
 from dispatch.live import cells, snapshots
 from dispatch.live.cells import Cells
-from dispatch.services import access, bulk, queue
+from dispatch.services import access, bulk, queue, supply, system, worker_control
 from dispatch.services.messages import Caller
 
 LONGEST = 200  #: characters of a topic's name
@@ -35,6 +35,9 @@ class Topic:
 READERS: Mapping[str, Callable[[Caller, Topic], Any]] = {
     "bulk": lambda caller, topic: bulk.get(caller, number(topic.key)),
     "queue": lambda caller, topic: queue.queue(caller, *topic.key.split("/", 1)),
+    "system": lambda caller, topic: system.system(caller),
+    "capabilities": lambda caller, topic: supply.supply(caller, topic.pool),
+    "worker": lambda caller, topic: worker_control.get_worker(caller, number(topic.key)),
     "queues": lambda caller, topic: queue.groups(access.narrow(caller, topic.tenant), topic.key or "queue", topic.pool),
 }
 

@@ -29,7 +29,7 @@ ROLL = 500  # steps of one resolution rolled up at once
 DAY_S = 86400
 SUMS = ("started", "dead", "slot_s", "wait_s", "queue_n", "queue_met", "done_n", "done_met")
 COUNTS = {"waits": len(WAIT_BUCKETS_S) + 1, "ends": 12}  # lists of counts and their longest
-TIERS = {"W": "w", "G": "g", "P": "p"}
+TIERS = {"W": "w", "G": "g", "P": "p", "R": "w"}  # a restart after a loss counts as a turn by weight
 NOTHING = Waiting()
 
 logger = logging.getLogger(__name__)

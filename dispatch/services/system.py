@@ -1,5 +1,6 @@
 """The installation itself: processes with their pulses, leaders of the pools, database."""
 
+import time
 from typing import Any
 
 from dispatch.services import access
@@ -10,7 +11,8 @@ SILENT_S = 3.0  #: a process without a pulse for so long is away
 
 
 def system(caller: Caller) -> dict[str, Any]:
-    """`processes`, `leaders`, `database` (scope `read` for the whole installation); ages in seconds, sizes in bytes.
+    """`processes`, `leaders`, `database` (scope `read` for the whole installation); ages in seconds, sizes in bytes;
+    `answer_ms` is how long the database took to describe itself.
 
     A process's `work` says in words what it does; the reconciler's when it swept last, how late, and what it found.
     """
@@ -19,10 +21,13 @@ def system(caller: Caller) -> dict[str, Any]:
     for process in processes:
         process["state"] = "live" if process["beat_age_s"] <= SILENT_S else "silent"
         process["work"] = _work(process["kind"], process["info"], process["beat_age_s"])
+    asked = time.perf_counter()
+    database = db.one("describe_database")
+    assert database is not None
     return {
         "processes": processes,
         "leaders": db.rows("list_leaders"),
-        "database": db.one("describe_database"),
+        "database": database | {"answer_ms": (time.perf_counter() - asked) * 1000},
     }
 
 

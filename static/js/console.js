@@ -25,3 +25,12 @@ document.addEventListener("keydown", (event) => {
   const menu = event.key === "Escape" && event.target.closest("details[open]");
   if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
 });
+
+// Dialogs: a button opens one, and so does an address that ends in its name.
+const opened = (id) => { const dialog = document.getElementById(id); if (dialog?.matches("dialog.stop")) dialog.showModal(); };
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-dialog], [data-close]");
+  if (button?.dataset.dialog) opened(button.dataset.dialog);
+  else if (button) button.closest("dialog").close();
+});
+if (location.hash) opened(location.hash.slice(1));

@@ -9,6 +9,8 @@ export function isBusy(element) {
   const selection = getSelection();
   return element.contains(document.activeElement)
     || [...element.querySelectorAll("form[data-edit]")].some(isDirty)
+    || element.querySelector("details[open]") !== null
+    || [...element.querySelectorAll("form:not([data-edit]) :is(input, textarea)")].some((field) => field.value !== field.defaultValue)
     || Boolean(selection && !selection.isCollapsed && selection.containsNode(element, true));
 }
 

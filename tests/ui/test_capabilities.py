@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from django.test import Client
 
+from dispatch.live.cells.capabilities import answer
 from dispatch.models import Tenant, Worker
 from dispatch.services import access, supply, workers
 from dispatch.services.messages import Caller, WorkerSpec
-from dispatch.ui.views.capabilities import answer
 
 Browse = Callable[..., Client]
 
@@ -33,7 +33,7 @@ def test_supply_counts_who_offers_the_whole_set(task: Callable[..., int], system
     assert all((item["queued"], item["wanted"], item["running"]) == (1, 1, 0) for item in found.values())
     text = browse().get("/capabilities").content.decode()
     assert "1 set of capabilities has no live worker" in text and "one worker only" in text
-    assert text.index(">gpu<") < text.index(">pdf<")
+    assert text.index(">gpu<") < text.index(">ocr + pdf<")
 
 
 def test_a_worker_of_another_tenant_is_no_supply(task: Callable[..., int], system: Caller) -> None:

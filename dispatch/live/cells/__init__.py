@@ -8,7 +8,20 @@ value names the rows of a table in order; the cells of a row are `<prefix>.<id>.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dispatch.live.cells import ages, bulk, chrome, classes, dead, queue, queues, tiles, workers
+from dispatch.live.cells import (
+    ages,
+    bulk,
+    capabilities,
+    chrome,
+    classes,
+    dead,
+    queue,
+    queues,
+    system,
+    tiles,
+    worker,
+    workers,
+)
 
 Cell = str | int | float | bool | None | list[str]
 Cells = dict[str, Cell]
@@ -26,6 +39,9 @@ OWN: dict[str, Callable[[Snapshot, Any], Cells]] = {
     "bulk": bulk.cells,
     "queue": queue.cells,
     "queues": queues.table,
+    "system": system.cells,
+    "capabilities": capabilities.cells,
+    "worker": worker.cells,
 }
 
 

@@ -6,11 +6,9 @@ from typing import Any
 from django.http import Http404, HttpRequest, HttpResponse
 
 from dispatch import errors
-from dispatch.live import words
-from dispatch.live.cells.workers import STATES
+from dispatch.live import topics, words
 from dispatch.services import worker_control
 from dispatch.ui import pages
-from dispatch.ui.views.tasks import colours
 
 #: verb → changed field, its new value, word of the button, what was done
 VERBS = {
@@ -32,16 +30,9 @@ def workers(request: HttpRequest) -> HttpResponse:
 @pages.page
 def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
     """One worker: state, sessions, leases, and the commands with what each one would hit."""
-    found = worker_control.get_worker(pages.person(request), worker_id)
-    icon, tone = STATES.get(found["state"], ("none", "idle"))
-    marks = colours(request)
-    context: dict[str, Any] = {
-        "worker": found,
-        "state": {"icon": icon, "tone": tone, "word": found["state"]},
-        "leases": [lease | {"c": marks.get(lease["class"])} for lease in found["leases"]],
-        "commands": commands(found),
-    }
-    return pages.show(request, "ui/worker.html", **context)
+    found = topics.own(pages.person(request), pages.topic(request, f"worker:{worker_id}"))
+    context: dict[str, Any] = {"worker": found, "commands": commands(found)}
+    return pages.show(request, "ui/worker.html", f"worker:{worker_id}", **context)
 
 
 @pages.command
