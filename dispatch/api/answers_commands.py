@@ -77,8 +77,8 @@ class Blocker(BaseModel):
     code: BlockerCode
     kind: str
     subject: str | int | None
-    value: str | int | None
-    limit: str | int | None
+    value: str | int | float | None
+    limit: str | int | float | None
     since: Time | None
     text: str
 

@@ -18,7 +18,7 @@ from dispatch.core.lanes import Leaf
 from dispatch.core.matching import Fleet, Need, Place, augmenting_path, shared_deficits
 from dispatch.core.memory import Account, Memory
 from dispatch.core.quota import NO_CLASS, NO_TENANT, NO_USER, Quotas
-from dispatch.core.types import MICRO, Assignment, Ended, Head, Id, Pick, Plan, Running, Snapshot
+from dispatch.core.types import MICRO, Assignment, Ended, Head, Id, Pick, Plan, Policy, Running, Snapshot
 
 DRIFT_PART = 8  # stored worker deficits may be off by this part of the largest measured task
 MAX_PICKS = 200  # decisions recorded per cycle
@@ -90,13 +90,15 @@ class Cycle:
                 break
             leaf, promote = choice.leaf, choice.tier == "P"
             head = leaf.head(promote)
+            if leaf.purses and not leaf.affords(self.price(leaf, head)):
+                continue
             place = fleet.find(leaf.need, head.avoid) or self._augment(leaf.need)
             if place is None:
                 leaf.need.blocked = True
                 continue
             if choice.tier == "W":
                 other = order.swap(choice, place)
-                if other is not choice:
+                if other is not choice and self._affords(other.leaf):
                     choice, leaf = other, other.leaf
                     head = leaf.head()
                     place = fleet.find(leaf.need, head.avoid)
@@ -108,6 +110,8 @@ class Cycle:
                 self.picks.append(Pick(head.id, place.id, choice.tier, lanes, deficit, runner_up))
             order.start(choice, head, cost)
             leaf.take(head)
+            for purse in leaf.purses:
+                purse.left -= cost
             quotas.start(leaf.klass, leaf.counts)
             if promote:
                 quotas.promoted += 1
@@ -115,22 +119,17 @@ class Cycle:
         order.close()
         memory.scalars.cycle_at = self.snapshot.now
 
+    def _affords(self, leaf: Leaf) -> bool:
+        return not leaf.purses or leaf.affords(self.price(leaf, leaf.head()))
+
     def price(self, leaf: Leaf, head: Head) -> int:
         """The charge of one task."""
         lane = leaf.lane
         key = (lane.work_class, lane.tenant, head.type)
         known = self._prices.get(key)
         if known is None:
-            known = self._prices[key] = self._known(key)
+            known = self._prices[key] = known_costs(self.snapshot.policy, self.memory, key)
         return charge_for(head.est, known[0], known[1], self.snapshot.policy.max_task_cost)
-
-    def _known(self, key: tuple[Id, Id, str]) -> tuple[Learned | None, int]:
-        learned = self.memory.learned.get(key) or self.memory.learned.get((key[0], key[1], ANY_TYPE))
-        default = self.snapshot.policy.classes.get(key[0], NO_CLASS).default_cost
-        if default is None:
-            peer = self.memory.learned.get((key[0], ANY_TENANT, ANY_TYPE))
-            default = peer.mean if peer else self.memory.scalars.cmax or MICRO
-        return learned, default
 
     def _put(self, placed: Placed) -> None:
         place = placed.place
@@ -166,6 +165,7 @@ class Cycle:
             overruns=self.overruns,
             deficits=self._deficits(),
             picks=tuple(self.picks),
+            refused_by=self.quotas.refused_by(),
         )
 
     def _deficits(self) -> dict[Id, int]:
@@ -183,6 +183,19 @@ class Cycle:
         chosen = {p.place.slot.worker for p in self.placed}
         drift = cmax // DRIFT_PART
         return {w: d for w, d in new.items() if w in chosen or abs(d - stored[w]) > drift}
+
+
+# Prices
+
+
+def known_costs(policy: Policy, memory: Memory, key: tuple[Id, Id, str]) -> tuple[Learned | None, int]:
+    """What tasks of a (class, tenant, type) have cost, and the cost of one about which nothing is known."""
+    learned = memory.learned.get(key) or memory.learned.get((key[0], key[1], ANY_TYPE))
+    default = policy.classes.get(key[0], NO_CLASS).default_cost
+    if default is None:
+        peer = memory.learned.get((key[0], ANY_TENANT, ANY_TYPE))
+        default = peer.mean if peer else memory.scalars.cmax or MICRO
+    return learned, default
 
 
 # Settling

@@ -9,6 +9,8 @@ Costs one or two cycles; meant for a question now and then. The codes are contra
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from dispatch.core.cost import charge_for
+from dispatch.core.cycle import known_costs
 from dispatch.core.matching import fits
 from dispatch.core.memory import Memory
 from dispatch.core.quota import NO_CLASS, NO_TENANT, NO_TOOL, NO_USER, UNLIMITED, Quotas
@@ -39,8 +41,8 @@ class Blocker:
     code: str
     kind: str
     subject: Id = None
-    value: int | str | None = None
-    limit: int | str | None = None
+    value: float | str | None = None  # whole numbers; costs in micro-units for budget_spent
+    limit: float | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,9 @@ def explain(snapshot: Snapshot, memory: Memory, asked: Asked, planner: Planner) 
     """All that keeps one task from starting. `memory` must have no open transaction; it is left as it was."""
     found: list[Blocker] = list(_state(asked, snapshot.now))
     relaxed = snapshot
+    cost = _cost(snapshot, memory, asked)
     while True:
-        fresh = [b for b in _limits(relaxed, asked.lane) if b not in found]
+        fresh = [b for b in (*_limits(relaxed, asked.lane), *_budgets(relaxed, asked.lane, cost)) if b not in found]
         if not fresh:
             break
         found += fresh
@@ -106,8 +109,6 @@ def _pauses(policy: Policy, lane: Lane) -> Iterator[Blocker]:
         yield Blocker("paused", "class", lane.work_class)
     if tenant.paused:
         yield Blocker("paused", "tenant", lane.tenant)
-    if tenant.budget_spent:
-        yield Blocker("budget_spent", "tenant", lane.tenant)
     for tool in lane.tools:
         if policy.tools.get(tool, NO_TOOL).paused:
             yield Blocker("paused", "tool", tool)
@@ -129,6 +130,18 @@ def _maxima(quotas: Quotas, snapshot: Snapshot, lane: Lane) -> Iterator[Blocker]
         until = snapshot.policy.tools.get(tool, NO_TOOL).cooldown_until
         if until is not None and until > snapshot.now:
             yield Blocker("tool_cooldown", "tool", tool, snapshot.now, until)
+
+
+def _cost(snapshot: Snapshot, memory: Memory, asked: Asked) -> int:
+    """What the task would be charged now."""
+    key = (asked.lane.work_class, asked.lane.tenant, asked.head.type)
+    return charge_for(asked.head.est, *known_costs(snapshot.policy, memory, key), snapshot.policy.max_task_cost)
+
+
+def _budgets(snapshot: Snapshot, lane: Lane, cost: int) -> Iterator[Blocker]:
+    for key, budget in snapshot.policy.cost_budgets.items():
+        if budget.covers(lane.work_class, lane.tenant, lane.user) and budget.left < cost:
+            yield Blocker("budget_spent", "budget", key, budget.limit - budget.left, budget.limit)
 
 
 def _nearest_miss(snapshot: Snapshot, lane: Lane) -> Blocker:
@@ -240,12 +253,7 @@ def _lift_class(policy: Policy, lane: Lane, blocker: Blocker) -> Policy:
 
 def _lift_tenant(policy: Policy, lane: Lane, blocker: Blocker) -> Policy:
     old = policy.tenants.get(lane.tenant, NO_TENANT)
-    if blocker.code == "paused":
-        new = replace(old, paused=False)
-    elif blocker.code == "budget_spent":
-        new = replace(old, budget_spent=False)
-    else:
-        new = replace(old, max=_one_more(blocker), borrow=None)
+    new = replace(old, paused=False) if blocker.code == "paused" else replace(old, max=_one_more(blocker), borrow=None)
     return replace(policy, tenants={**policy.tenants, lane.tenant: new})
 
 
@@ -272,6 +280,11 @@ def _lift_tool(policy: Policy, lane: Lane, blocker: Blocker) -> Policy:
     return replace(policy, tools={**policy.tools, blocker.subject: new})
 
 
+def _lift_budget(policy: Policy, lane: Lane, blocker: Blocker) -> Policy:
+    new = replace(policy.cost_budgets[blocker.subject], left=UNLIMITED, refused=False)
+    return replace(policy, cost_budgets={**policy.cost_budgets, blocker.subject: new})
+
+
 def _one_more(blocker: Blocker) -> int:
     assert isinstance(blocker.value, int), "a maximum's blocker counts what runs"
     return min(blocker.value + 1, UNLIMITED)
@@ -282,6 +295,7 @@ _LIFTS = {
     "class": _lift_class,
     "tenant": _lift_tenant,
     "part": _lift_part,
+    "budget": _lift_budget,
     "user": _lift_user,
     "tool": _lift_tool,
 }

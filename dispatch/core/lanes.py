@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from dispatch.core.aging import effective_level
 from dispatch.core.matching import Need
-from dispatch.core.quota import NO_CLASS, ClassCount, Count, Quotas
+from dispatch.core.quota import NO_CLASS, ClassCount, Count, Purse, Quotas
 from dispatch.core.types import Head, Id, Lane
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ class Leaf:
     __slots__ = (
         "_level",
         "_step",
+        "broke",
         "counts",
         "heads",
         "id",
@@ -29,6 +30,7 @@ class Leaf:
         "oldest",
         "path",
         "pos",
+        "purses",
         "taken",
     )
 
@@ -43,6 +45,8 @@ class Leaf:
         self.klass: ClassCount = quotas.of_class(lane.work_class)
         self.narrow: tuple[Count, ...] = quotas.narrow(lane)
         self.counts = (quotas.of_tenant(lane.tenant), quotas.of_user(lane.tenant, lane.user), *self.narrow)
+        self.purses: tuple[Purse, ...] = quotas.purses_of(lane)
+        self.broke = False
         self._level = policy.level
         self._step = policy.aging_step
         self.now = quotas.now
@@ -69,7 +73,7 @@ class Leaf:
 
     def settle(self) -> bool:
         """Whether a head is left, its tools and its tenant's part of the class allow one more and a slot may fit."""
-        if self.need.blocked or self.pos >= len(self.heads):
+        if self.need.blocked or self.broke or self.pos >= len(self.heads):
             return False
         return all(count.run < count.cap for count in self.narrow) if self.narrow else True
 
@@ -83,6 +87,13 @@ class Leaf:
         if promote and oldest is not None and not (self.taken and oldest.id in self.taken):
             return oldest
         return self.heads[self.pos]
+
+    def affords(self, cost: int) -> bool:
+        """Whether its cost budgets have so much left; else the lane waits for the rest of the cycle."""
+        for purse in self.purses:
+            if purse.left < cost:
+                purse.refused = self.broke = True
+        return not self.broke
 
     def take(self, head: Head) -> None:
         """Count `head` as started."""

@@ -1,5 +1,7 @@
 """Limits: what runs, what may still start, what is kept back. The only place that judges whether a lane may run.
 
+Cost budgets are the one limit that depends on the task: a lane waits as soon as its next one costs more than is left.
+
 Counts come from live leases (`Load`), never from a cache. Within a cycle counts only grow and room only shrinks, so
 a lane that was refused stays refused until the next cycle: the loop and its heaps rely on that.
 The predicates below are used by the dispatch loop and, one by one, by explain.
@@ -7,7 +9,17 @@ The predicates below are used by the dispatch loop and, one by one, by explain.
 
 from collections.abc import Iterable
 
-from dispatch.core.types import ClassPolicy, Id, Lane, Policy, Snapshot, TenantPolicy, ToolPolicy, UserPolicy
+from dispatch.core.types import (
+    ClassPolicy,
+    CostBudget,
+    Id,
+    Lane,
+    Policy,
+    Snapshot,
+    TenantPolicy,
+    ToolPolicy,
+    UserPolicy,
+)
 
 UNLIMITED = 1 << 62
 
@@ -42,6 +54,18 @@ class ClassCount(Count):
     def hold(self) -> int:
         """Idle slots that this class keeps back from the others."""
         return max(0, self.keep - self.run)
+
+
+class Purse:
+    """What is left of one cost budget inside this cycle, in micro-units; `refused`: too little for some task."""
+
+    __slots__ = ("budget", "id", "left", "refused")
+
+    def __init__(self, key: Id, budget: CostBudget) -> None:
+        self.id = key
+        self.budget = budget
+        self.left = budget.left
+        self.refused = False
 
 
 def tenant_cap(policy: TenantPolicy) -> int:
@@ -86,6 +110,9 @@ class Quotas:
             for tenant, own in policy.tenants.items()
             for class_id, most in own.class_max.items()
         }
+        self.purses: dict[Id, list[Purse]] = {}  # by tenant
+        for key, cost_budget in policy.cost_budgets.items():
+            self.purses.setdefault(cost_budget.tenant, []).append(Purse(key, cost_budget))
         self._user_runs: dict[tuple[Id, Id], int] = {}
         self.tools: dict[Id, Count] = {}
         self.running = 0
@@ -141,8 +168,7 @@ class Quotas:
         count = self.tenants.get(tenant)
         if count is None:
             policy = self.policy.tenants.get(tenant, NO_TENANT)
-            stopped = policy.paused or policy.budget_spent
-            count = self.tenants[tenant] = Count(-1 if stopped else tenant_cap(policy))
+            count = self.tenants[tenant] = Count(-1 if policy.paused else tenant_cap(policy))
         return count
 
     def of_user(self, tenant: Id, user: Id) -> Count:
@@ -166,6 +192,17 @@ class Quotas:
         part = self.parts.get((lane.work_class, lane.tenant)) if self.parts else None
         return tools if part is None else (part, *tools)
 
+    def purses_of(self, lane: Lane) -> tuple[Purse, ...]:
+        """The cost budgets that a task of the lane is paid from."""
+        if not self.purses:
+            return ()
+        path = (lane.work_class, lane.tenant, lane.user)
+        return tuple(purse for purse in self.purses.get(lane.tenant, ()) if purse.budget.covers(*path))
+
+    def refused_by(self) -> frozenset[Id]:
+        """The cost budgets that were too small for the next task of some lane in this cycle."""
+        return frozenset(purse.id for purses in self.purses.values() for purse in purses if purse.refused)
+
     def room_for(self, count: ClassCount) -> int:
         """Slots that this class may still take: the room less what the other classes keep back."""
         kept = count.keep - count.run
@@ -183,7 +220,8 @@ class Quotas:
             self.of_user(lane.tenant, lane.user),
             *self.narrow(lane),
         )
-        return all(count.run < count.cap for count in counts)
+        spent = any(purse.left <= 0 or purse.refused or purse.budget.refused for purse in self.purses_of(lane))
+        return not spent and all(count.run < count.cap for count in counts)
 
     def start(self, count: ClassCount, others: tuple[Count, ...]) -> None:
         """Count one more running task of a class and of its tenant, user and tools."""

@@ -9,7 +9,6 @@ from dispatch.core.explain import NOBODY_ASKS, Blocker
 from dispatch.core.types import MICRO
 
 _SENTENCES = {
-    "budget_spent": "Tenant {name} has spent its cost budget.",
     "held": "It is set aside{why}.",
     "lower_share": "Others are owed the free slots first; tenant {name} has had its share for now.",
 }
@@ -41,6 +40,9 @@ def sentence(blocker: Blocker, name: str, *, waited_s: float = 0, caps: Iterable
         case "no_capable_worker":
             nearest = f"; the nearest, {name}, lacks {value}" if name and value else ""
             return f"No live worker offers {limit or 'a slot for this tenant'}{nearest}."
+        case "budget_spent":
+            used = f"{in_units(value):g} of {in_units(limit):g} are spent or reserved"
+            return f"The budget {name} is used up{f' {why}' if why else ''}: {used}, too much for this task."
         case "tenant_max" if blocker.kind == "part":
             return f"The tenant runs {_of(value, limit)} in the class {name}."
         case "class_max" | "tenant_max" | "user_max" | "tool_max":
@@ -64,6 +66,11 @@ def sentence(blocker: Blocker, name: str, *, waited_s: float = 0, caps: Iterable
     return _SENTENCES[blocker.code].format(name=name, why=because)
 
 
+def in_units(micro: float | str | None) -> float:
+    """A cost in micro-units as a number of units."""
+    return micro / MICRO if isinstance(micro, int | float) else 0.0
+
+
 def _no_slot(nobody_asks: bool, waited_s: float, caps: Iterable[str]) -> str:
     names = sorted(caps)
     where = (
@@ -73,5 +80,5 @@ def _no_slot(nobody_asks: bool, waited_s: float, caps: Iterable[str]) -> str:
     return f"{said}; no agent is asking for work." if nobody_asks else f"{said}."
 
 
-def _of(value: int | str | None, limit: int | str | None, what: str = "") -> str:
+def _of(value: float | str | None, limit: float | str | None, what: str = "") -> str:
     return f"all of {what or 'its maximum of '}{limit}" if value is None else f"{value} of {what or 'at most '}{limit}"

@@ -40,7 +40,6 @@ class TenantPolicy:
     borrow: int | None = None
     user_max: int | None = None
     class_max: Mapping[Id, int] = field(default_factory=dict)  # classes in which it may run only so many
-    budget_spent: bool = False
     paused: bool = False
 
 
@@ -62,6 +61,33 @@ class ToolPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CostBudget:
+    """What a tenant may still spend in one window: `limit` less what is settled and what running tasks reserve.
+
+    Counts one class or user only where one is named, and never the class `spared` (the one that it degrades to).
+    `refused`: it kept something from starting the last time. `until`: when a new window begins (None: never).
+    """
+
+    tenant: Id
+    left: int
+    limit: int = 0
+    work_class: Id = None
+    user: Id = None
+    spared: Id = None
+    refused: bool = False
+    until: int | None = None
+
+    def covers(self, work_class: Id, tenant: Id, user: Id) -> bool:
+        """Whether a task of this class, tenant and user is paid from it."""
+        return (
+            tenant == self.tenant
+            and self.work_class in (None, work_class)
+            and self.user in (None, user)
+            and (self.spared is None or work_class != self.spared)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The pool's policy. `users` is keyed (tenant, user)."""
 
@@ -78,6 +104,7 @@ class Policy:
     tenants: Mapping[Id, TenantPolicy] = field(default_factory=dict)
     users: Mapping[tuple[Id, Id], UserPolicy] = field(default_factory=dict)
     tools: Mapping[Id, ToolPolicy] = field(default_factory=dict)
+    cost_budgets: Mapping[Id, CostBudget] = field(default_factory=dict)
     version: int = 0
 
 
@@ -213,3 +240,4 @@ class Plan:
     overruns: Mapping[Id, int] = field(default_factory=dict)  # task → its new charge
     deficits: Mapping[Id, int] = field(default_factory=dict)  # worker → new deficit, those worth storing
     picks: tuple[Pick, ...] = ()  # the first ones of the cycle only
+    refused_by: frozenset[Id] = frozenset()  # cost budgets that kept something from starting

@@ -13,6 +13,7 @@ from typing import Any
 from dispatch.jobs.loops import DATABASE_ERRORS, RETRY_S, Pulse, Stop, reset_connection
 from dispatch.services import (
     alerts,
+    budget_watch,
     bulk_run,
     detection,
     notify,
@@ -56,6 +57,7 @@ def steps() -> list[Step]:
         Step("sample", TICK_S, sampling.sample),
         Step("roll up samples", 10 * TICK_S, sampling.roll_up),
         Step("watch for uncovered work", TICK_S, uncovered.watch),
+        Step("watch cost budgets", 2 * TICK_S, budget_watch.watch),
         Step("end stale alerts", 5 * TICK_S, alerts.end_stale),
         Step("detect", 5 * TICK_S, detection.detect),
         Step("mute alerts", TICK_S, silences.mute),

@@ -1,6 +1,7 @@
 """Tables, constraints and indexes; no behaviour (services decide, store writes)."""
 
 from dispatch.models.alerts import Alert, AlertRule, Silence
+from dispatch.models.budget import Budget, BudgetExtra, BudgetSpend
 from dispatch.models.bulk import BulkItem, BulkJob
 from dispatch.models.fleet import Demand, PoolLeader, Process, Worker, WorkerSession
 from dispatch.models.ledger import Decision, LaneDelta, LaneDepth, LearnedCost, Settlement, ShareAccount
@@ -28,6 +29,9 @@ __all__ = [
     "ApiKey",
     "Attempt",
     "AuditEvent",
+    "Budget",
+    "BudgetExtra",
+    "BudgetSpend",
     "BulkItem",
     "BulkJob",
     "CapSet",

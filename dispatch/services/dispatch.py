@@ -16,7 +16,7 @@ from dispatch import events
 from dispatch.core import policies
 from dispatch.core.memory import Changes, Memory
 from dispatch.core.types import Plan, Snapshot
-from dispatch.store import db, snapshot
+from dispatch.store import budgets, db, snapshot
 
 PROMOTE = 1000  # due tasks made startable in one cycle
 SETTLE = 5000  # ended attempts accounted for in one cycle
@@ -89,12 +89,14 @@ def _cycle(pool_id: int, epoch: int, memory: PoolMemory) -> Cycle:
     promoted = db.execute("promote_due", {"pool_id": pool_id, "limit": PROMOTE})
     ended = snapshot.take_ended(pool_id, SETTLE)
     overruns = started - memory.overruns_at >= OVERRUN_EVERY_S
-    reading = snapshot.read(pool_id, ended=ended, lanes_before=memory.lanes, overruns=overruns)
+    reading = snapshot.read(pool_id, ended=ended, lanes_before=memory.lanes, overruns=overruns, spends=True)
     memory.lanes = max(1, len(reading.snapshot.lanes))
     if overruns:
         memory.overruns_at = started
     plan, complete = _plan(reading, memory.accounts)
     _write(pool_id, reading, plan)
+    if reading.budgets:
+        _mark_budgets(reading, plan)
     _store(pool_id, memory.accounts.changes(), plan)
     due = db.tuples("next_due", {"pool_id": pool_id})[0][0]
     done = Cycle(
@@ -185,6 +187,17 @@ def _write(pool_id: int, reading: snapshot.Reading, plan: Plan) -> None:
         sessions |= {a.session for a in plan.assignments}
     if sessions:
         db.hint(events.SESSION, sessions)
+
+
+def _mark_budgets(reading: snapshot.Reading, plan: Plan) -> None:
+    lanes = {lane.id: (lane.work_class, lane.tenant, lane.user) for lane in reading.snapshot.lanes}
+    started = {lanes[assignment.lane] for assignment in plan.assignments}
+    paid = {
+        id_
+        for id_, budget in reading.snapshot.policy.cost_budgets.items()
+        if any(budget.covers(*one) for one in started)
+    }
+    budgets.mark(reading.budgets, plan.refused_by, frozenset(paid))
 
 
 def _store(pool_id: int, changes: Changes, plan: Plan) -> None:

@@ -25,7 +25,8 @@ Facts = dict[str, Any]  # one row of the statement lock_ending
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """One end. `cost` in micro-units (None: the slot-seconds since delivery); `result` is JSON text."""
+    """One end. `cost` in micro-units; None: the slot-seconds since delivery, in pools of another unit what the agent
+    reported last, else the charge. `result` is JSON text."""
 
     outcome: Outcome
     reason: str = ""
@@ -122,7 +123,7 @@ def _reason(how: End, after: retry.Decision) -> str:
 
 
 def _cost(facts: Facts, how: End) -> int:
-    return int(how.cost if how.cost is not None else max(0, facts["elapsed"]))
+    return int(how.cost if how.cost is not None else max(0, facts["spent"]))
 
 
 def _fingerprint(how: End) -> str | None:

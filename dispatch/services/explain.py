@@ -13,7 +13,7 @@ from typing import Any
 
 from dispatch.core import explain, policies
 from dispatch.core.explain import NOBODY_ASKS, Asked, Blocker
-from dispatch.core.sentences import sentence
+from dispatch.core.sentences import in_units, sentence
 from dispatch.core.states import WAITING, State
 from dispatch.core.types import MICRO, Head, Lane, Snapshot
 from dispatch.errors import NotFound
@@ -25,6 +25,7 @@ from dispatch.store import db, snapshot
 MAX_COUNTED = 10_000  # tasks counted before and behind one in its lane, each
 MAX_HOLDERS = 20
 SHARED = frozenset({"pool", "class", "tool", "worker"})  # kinds whose numbers are those of all tenants together
+BUDGET = "budget_spent"  # the code whose value and limit are costs
 MOMENTS = frozenset({"scheduled", "backing_off", "tool_cooldown"})  # codes whose value and limit are times
 
 Names = Mapping[tuple[str, Any], Mapping[str, Any]]
@@ -66,7 +67,7 @@ def _explain(caller: Caller, row: dict[str, Any]) -> dict[str, Any]:
     owed = numbers.deficits(row["pool_id"], [_class(view, asked.lane)]) if visible is None else {}
     return {
         "startable": found.startable,
-        "blockers": [_shown(one, row, asked.lane, names) for one in blockers],
+        "blockers": [_shown(one, row, asked.lane, names, view) for one in blockers],
         "position": {"lane": place["ahead"] + 1, "ahead_of": place["behind"]},
         "deficit": owed.get(asked.lane.work_class),
         "estimate_s": explain.estimate(found, view, asked, rate),
@@ -118,7 +119,7 @@ def _names(pool_id: int, lane: Lane, blockers: tuple[Blocker, ...], holders: Any
     for kind, subject in [(one.kind, one.subject) for one in blockers] + [(kind, id_) for kind, id_, _ in holders]:
         if subject is not None:
             wanted["class" if kind == "part" else kind].add(subject)
-    params = {kind: sorted(wanted[kind]) for kind in ("class", "tenant", "tool", "user", "worker")}
+    params = {kind: sorted(wanted[kind]) for kind in ("budget", "class", "tenant", "tool", "user", "worker")}
     return {(row["kind"], row["id"]): row for row in db.rows("explain_names", {"pool_id": pool_id, **params})}
 
 
@@ -134,12 +135,17 @@ def _discreet(blocker: Blocker) -> Blocker:
     return replace(blocker, value=None)
 
 
-def _shown(blocker: Blocker, row: Mapping[str, Any], lane: Lane, names: Names) -> dict[str, Any]:
+def _shown(blocker: Blocker, row: Mapping[str, Any], lane: Lane, names: Names, view: Snapshot) -> dict[str, Any]:
     subject = row["pool_id"] if blocker.kind == "pool" else blocker.subject
     named = names.get(("class" if blocker.kind == "part" else blocker.kind, subject), {})
     name = str(named.get("name") or "")
     held = row["reason"] if blocker.code == "held" else ""
-    text = sentence(blocker, name, waited_s=row["waited_s"], caps=lane.caps, why=named.get("why") or held)
+    why = named.get("why") or held
+    if blocker.code == BUDGET:
+        why = _until(view.policy.cost_budgets[subject].until)
+    text = sentence(blocker, name, waited_s=row["waited_s"], caps=lane.caps, why=why)
+    if blocker.code == BUDGET:
+        blocker = replace(blocker, value=in_units(blocker.value), limit=in_units(blocker.limit))
     times = blocker.code in MOMENTS
     return {
         "code": blocker.code,
@@ -152,5 +158,9 @@ def _shown(blocker: Blocker, row: Mapping[str, Any], lane: Lane, names: Names) -
     }
 
 
-def _moment(micro: int | str | None) -> str | None:
+def _until(micro: int | None) -> str:
+    return "" if micro is None else f"until {datetime.fromtimestamp(micro / MICRO, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _moment(micro: float | str | None) -> str | None:
     return datetime.fromtimestamp(micro / MICRO, UTC).isoformat() if isinstance(micro, int) else None

@@ -13,6 +13,7 @@ from dispatch.store import db
 
 MINUTE_S = 60.0
 ROOMY_S = 10.0
+STOPPABLE = ("tenants", "classes", "users")
 RETRY_FULL_S = 5.0  # when a full queue will have room again is unknown
 
 
@@ -31,6 +32,20 @@ def check_rates(tenant_ids: Sequence[int], tenants: Mapping[int, Mapping[str, An
     for tenant in limited:
         _check_queued(tenants[tenant], waiting.get(tenant, 0), wanted[tenant])
         _check_minute(tenants[tenant], wanted[tenant])
+
+
+def check_stopped(tasks: Iterable[tuple[int, int, str]], tenants: Mapping[int, Mapping[str, Any]]) -> None:
+    """Raise RateLimited when a spent budget of the tenant takes no new tasks; `tasks` are (tenant, class, user)s."""
+    asked = sorted({task for task in tasks if tenants[task[0]]["stops"]})
+    if not asked:
+        return
+    columns: dict[str, Any] = {name: [task[place] for task in asked] for place, name in enumerate(STOPPABLE)}
+    if row := db.one("stopped_budgets", columns):
+        until = f" until {row['ends_at']:%Y-%m-%d %H:%M} UTC" if row["ends_at"] else ""
+        raise RateLimited(
+            f"The budget {row['slug']} of the tenant {row['tenant']} is used up{until} and takes no new tasks.",
+            retry_after_s=RETRY_FULL_S if row["ends_in_s"] is None else row["ends_in_s"],
+        )
 
 
 def _check_queued(tenant: Mapping[str, Any], waiting: int, wanted: int) -> None:

@@ -15,10 +15,12 @@ from django.utils import timezone
 
 from dispatch import events
 from dispatch.core import ceilings, validate
+from dispatch.core.budgets import FOLLOWING
+from dispatch.core.types import MICRO
 from dispatch.errors import Conflict, Forbidden, Invalid, NotFound, VersionConflict
 from dispatch.services import access, audit, paging, policy_rules
 from dispatch.services.messages import Caller, Page
-from dispatch.store import db
+from dispatch.store import budget_rows, db
 from dispatch.store import policy as store
 
 DEFAULT_POOL = "default"
@@ -97,6 +99,7 @@ def create(caller: Caller, kind: str, slug: str, fields: Mapping[str, Any], reas
         if row is None:
             raise Conflict(f"There is a {kind} {slug} already.")
         warnings = policy_rules.check(kind, row, frozenset(fields))
+        _follow(caller, kind, row, reason)
         shown = show(kind, row)
         audit.record(caller, f"create_{kind}", kind, slug, after=shown, reason=reason, tenant_id=_tenant(kind, row))
         _hint(kind, row)
@@ -127,6 +130,7 @@ def patch(
             store.update(kind, row.pk, version, values)
         row = find(caller, kind, slug)
         warnings = policy_rules.check(kind, row, frozenset(values))
+        _follow(caller, kind, row, reason)
         after = show(kind, row)
         audit.record(caller, f"patch_{kind}", kind, slug, before, after, reason, _tenant(kind, row))
         _hint(kind, row)
@@ -232,6 +236,17 @@ def _pausing(caller: Caller, values: dict[str, Any], reason: str) -> None:
         values["paused_at"] = TransactionNow() if values["paused"] else None
         values["paused_until"] = None if values["paused"] else TransactionNow()
         values["paused_by"], values["pause_reason"] = (caller.name, reason) if values["paused"] else ("", "")
+
+
+def _follow(caller: Caller, kind: str, row: store.Row, reason: str) -> None:
+    """A tenant's `cost_budget` and `budget_window_s` are its budget `default`."""
+    if kind == "tenant":
+        values = None
+        if row.cost_budget is not None:
+            values = {"amount": round(row.cost_budget * MICRO), "span_s": row.budget_window_s, "follows": True}
+        history = {"actor": caller.name, "reason": reason, "request_id": caller.request_id}
+        if changed := budget_rows.follow(row.pk, FOLLOWING, values, history=history):
+            db.execute("forgive_budget", {"id": changed})
 
 
 def _tenant(kind: str, row: store.Row) -> int | None:

@@ -72,6 +72,7 @@ def _submit(caller: Caller, tasks: Sequence[TaskSpec], batch: bool) -> list[Subm
     _meet_holders(firsts.values())
     new = [item for item in firsts.values() if item.stands_for is None]
     if new:
+        limits.check_stopped(((item.tenant_id, item.class_id, item.spec.user or NO_USER) for item in new), tenants)
         limits.check_rates([item.tenant_id for item in new], tenants)
         _find_lanes(new)
         _insert(new)

@@ -13,7 +13,7 @@ from django.db import IntegrityError, models, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from dispatch.models import Capability, Pool, PoolLeader, Tenant, Tool, WorkClass, Worker
+from dispatch.models import Budget, Capability, Pool, PoolLeader, Tenant, Tool, WorkClass, Worker
 
 MODELS: Mapping[str, type[models.Model]] = {
     "pool": Pool,
@@ -96,6 +96,8 @@ def archive(kind: str, pk: int) -> None:
         return
     reserved: Mapping[str, Mapping[str, Any]] = {"class": {"min": 0, "lend": None}, "tenant": {"nominal": 0}}
     free = reserved.get(kind, {})
+    if kind == "tenant":
+        Budget.objects.filter(tenant_id=pk, archived_at=None).update(archived_at=Now())
     manager.filter(pk=pk).update(**free, archived_at=Now(), updated_at=Now(), version=F("version") + 1)
 
 

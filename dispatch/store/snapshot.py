@@ -24,9 +24,10 @@ from dispatch.core.types import (
     ToolPolicy,
     UserPolicy,
 )
-from dispatch.store import db
+from dispatch.store import budgets, db
 
 MIN_HEADS = 4  # heads of a lane that are read at least
+BY_TIME = "slot-seconds"  # the cost unit in which time itself is the cost; others are reported by agents
 MAX_RUNNING = 1000  # overruns, and candidates to yield, of one cycle
 
 Row = dict[str, Any]
@@ -51,6 +52,7 @@ class Reading:
     offer_ttl_s: float
     heads: int  # how many of each lane were read at most
     free: int
+    budgets: Sequence[Row] = ()
 
 
 _lanes: dict[int, LaneKey] = {}
@@ -58,11 +60,18 @@ _capsets: dict[int, frozenset[str]] = {}
 
 
 def read(
-    pool_id: int, *, ended: Sequence[Ended] = (), lanes_before: int = 1, overruns: bool = False, yields: bool = True
+    pool_id: int,
+    *,
+    ended: Sequence[Ended] = (),
+    lanes_before: int = 1,
+    overruns: bool = False,
+    yields: bool = True,
+    spends: bool = False,
 ) -> Reading:
     """Read a pool inside the caller's transaction. `lanes_before`: how many lanes had work last time (it decides how
     many heads of each are read: twice an equal part of the free slots; `more_heads` gets the rest where it is needed).
-    `overruns` also lists and locks running tasks that cost more than charged; `yields` those that may have to yield."""
+    `overruns` also lists and locks running tasks that cost more than charged; `yields` those that may have to yield;
+    `spends` locks the cost budgets of the tenants with work and settles what `ended` cost."""
     pool = db.rows("snapshot_pool", {"pool_id": pool_id})[0]
     classes = db.rows("snapshot_classes", {"pool_id": pool_id})
     slots = _slots(pool_id, pool["lease_ttl_s"])
@@ -71,8 +80,9 @@ def read(
     aged = any(row["aging_step_s"] is not None or row["max_wait_s"] is not None for row in classes)
     heads = max(1, min(free, max(MIN_HEADS, 2 * -(-free // max(1, lanes_before)))))
     lanes = _active(pool_id, heads, aged)
-    policy = _policy(pool, classes, sum(slot.slots for slot in slots))
-    running = _overruns(pool_id) if overruns else []
+    held = _budgets(pool_id, lanes, ended, spends) if pool["budgets"] else []
+    policy = _policy(pool, classes, sum(slot.slots for slot in slots), held)
+    running = _overruns(pool_id, pool["cost_unit"]) if overruns else []
     if yields:
         running += _yieldable(pool_id, classes, policy, lanes, loads, {task.id for task in running})
     snapshot = Snapshot(
@@ -84,7 +94,19 @@ def read(
         running=tuple(running),
         ended=tuple(ended),
     )
-    return Reading(snapshot=snapshot, policy=pool["policy"], offer_ttl_s=pool["offer_ttl_s"], heads=heads, free=free)
+    return Reading(
+        snapshot=snapshot,
+        policy=pool["policy"],
+        offer_ttl_s=pool["offer_ttl_s"],
+        heads=heads,
+        free=free,
+        budgets=held,
+    )
+
+
+def _budgets(pool_id: int, lanes: Iterable[Lane], ended: Sequence[Ended], spends: bool) -> list[Row]:
+    """The budgets that this cycle may have to spend from; all of them where nothing is going to be spent."""
+    return budgets.take(pool_id, {lane.tenant for lane in lanes}, ended) if spends else budgets.state()
 
 
 def more_heads(view: Snapshot, lane_ids: Iterable[int], heads: int) -> Snapshot:
@@ -139,7 +161,7 @@ def _micro(value: float | None) -> int | None:
     return None if value is None else round(value * MICRO)
 
 
-def _policy(pool: Row, classes: Sequence[Row], live_slots: int) -> Policy:
+def _policy(pool: Row, classes: Sequence[Row], live_slots: int, held: Sequence[Row]) -> Policy:
     users, parts = _users()
     return Policy(
         budget=pool["budget"],
@@ -169,6 +191,7 @@ def _policy(pool: Row, classes: Sequence[Row], live_slots: int) -> Policy:
             row["id"]: ToolPolicy(max=row["max"], cooldown_until=row["cooldown_until"], paused=row["paused"])
             for row in db.rows("snapshot_tools")
         },
+        cost_budgets=budgets.policy(held, pool["cost_unit"]),
     )
 
 
@@ -277,8 +300,9 @@ def _active(pool_id: int, heads: int, aged: bool) -> tuple[Lane, ...]:
     )
 
 
-def _overruns(pool_id: int) -> list[Running]:
-    return _running(db.rows("snapshot_overruns", {"pool_id": pool_id, "limit": MAX_RUNNING}))
+def _overruns(pool_id: int, unit: str) -> list[Running]:
+    params = {"pool_id": pool_id, "by_time": unit == BY_TIME, "limit": MAX_RUNNING}
+    return _running(db.rows("snapshot_overruns", params))
 
 
 def _yieldable(
@@ -325,5 +349,6 @@ def _running(rows: Sequence[Row]) -> list[Running]:
 def limits(pool_id: int) -> Snapshot:
     """Policy and what runs, without workers and waiting tasks: enough to judge which lanes their own limits stop."""
     pool = db.rows("snapshot_pool", {"pool_id": pool_id})[0]
-    policy = _policy(pool, db.rows("snapshot_classes", {"pool_id": pool_id}), 0)
+    held = budgets.state() if pool["budgets"] else []
+    policy = _policy(pool, db.rows("snapshot_classes", {"pool_id": pool_id}), 0, held)
     return Snapshot(now=pool["now"], policy=policy, loads=_loads(pool_id))

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from dispatch.core.types import (
     ClassPolicy,
+    CostBudget,
     Head,
     Lane,
     Load,
@@ -53,7 +54,6 @@ def tenant_policies(draw):
         user_max=draw(st.sampled_from([None, None, 2])),
         class_max=draw(st.sampled_from([{}, {}, {}, {1: 1}, {1: 0, 2: 2}])),
         paused=draw(st.sampled_from([False] * 9 + [True])),
-        budget_spent=draw(st.sampled_from([False] * 19 + [True])),
     )
 
 
@@ -75,7 +75,23 @@ def policies(draw):
         tenants={t: draw(tenant_policies()) for t in TENANTS[:3]},
         users={(1, 1): UserPolicy(weight=draw(weights), max=draw(maximum))},
         tools={t: draw(tools) for t in TOOLS},
+        cost_budgets=draw(cost_budgets()),
     )
+
+
+@st.composite
+def cost_budgets(draw):
+    kinds = st.builds(
+        CostBudget,
+        tenant=st.sampled_from(TENANTS),
+        left=st.sampled_from([-S, 0, S // 2, S, 5 * S, 25 * S, 1000 * S]),
+        limit=st.just(1000 * S),
+        work_class=st.sampled_from([None, None, 1]),
+        user=st.sampled_from([None, None, 1]),
+        spared=st.sampled_from([None, None, 3]),
+        refused=st.booleans(),
+    )
+    return dict(enumerate(draw(st.lists(kinds, max_size=draw(st.sampled_from([0, 0, 3])))), 1))
 
 
 @st.composite

@@ -26,6 +26,7 @@ class Judge:
             for key in self.keys(lane.work_class, lane.tenant, lane.user, lane.tools):
                 self.run[key] += 1
         self.started = Counter(a.lane for a in plan.assignments)
+        self.refused_by = plan.refused_by
 
     @staticmethod
     def keys(work_class, tenant, user, tools):
@@ -62,7 +63,7 @@ class Judge:
     def tenant_cap(t) -> int:
         if t is None:
             return FREE
-        if t.paused or t.budget_spent:
+        if t.paused:
             return 0
         cap = FREE if t.max is None else t.max
         return cap if t.borrow is None else min(cap, t.nominal + t.borrow)
@@ -102,7 +103,25 @@ class Judge:
                 wrong.append(f"task {a.task} cannot run on {a.session}")
             if a.charged < 1:
                 wrong.append(f"task {a.task} costs nothing")
+        return wrong + self.overspent(plan)
+
+    def overspent(self, plan: Plan) -> list[str]:
+        """Cost budgets that this plan spends beyond what was left."""
+        wrong = []
+        for key, budget in self.policy.cost_budgets.items():
+            spent = sum(a.charged for a in plan.assignments if self.pays(budget, self.lanes[a.lane]))
+            if spent and spent > budget.left:
+                wrong.append(f"budget {key}: {spent} > {budget.left}")
         return wrong
+
+    @staticmethod
+    def pays(budget, lane: Lane) -> bool:
+        named = ((budget.work_class, lane.work_class), (budget.user, lane.user))
+        return (
+            budget.tenant == lane.tenant
+            and all(wanted is None or wanted == found for wanted, found in named)
+            and lane.work_class != budget.spared
+        )
 
     def idle(self) -> list[str]:
         """Lanes that wait although a slot could take their next task, also after moving this cycle's assignments."""
@@ -112,6 +131,7 @@ class Judge:
             if (
                 len(lane.heads) <= self.started[lane.id]
                 or self.limit(lane)
+                or any(self.pays(self.policy.cost_budgets[key], lane) for key in self.refused_by)
                 or room - self.held_by_others(lane.work_class) <= 0
             ):
                 continue

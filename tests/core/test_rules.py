@@ -12,7 +12,7 @@ from dispatch.core.memory import Memory
 from dispatch.core.policies import registry
 from dispatch.core.sentences import sentence
 from dispatch.core.states import State
-from dispatch.core.types import ClassPolicy, Ended, Head, Policy, Running, Slot, TenantPolicy, ToolPolicy
+from dispatch.core.types import ClassPolicy, CostBudget, Ended, Head, Policy, Running, Slot, TenantPolicy, ToolPolicy
 from tests.core.worlds import NOW, S, lane, plan, running, slots, world
 
 
@@ -286,7 +286,7 @@ def test_only_a_slot_that_the_waiting_work_can_use_is_asked_for():
         Policy(paused=True),
         Policy(classes={1: ClassPolicy(paused=True)}),
         Policy(tenants={1: TenantPolicy(paused=True)}),
-        Policy(tenants={1: TenantPolicy(budget_spent=True)}),
+        Policy(cost_budgets={1: CostBudget(tenant=1, left=0)}),
         Policy(tools={7: ToolPolicy(paused=True)}),
         Policy(tools={7: ToolPolicy(cooldown_until=NOW + S)}),
         Policy(tools={7: ToolPolicy(max=0)}),
@@ -367,3 +367,30 @@ def test_what_waits_for_time_or_a_person_says_so():
     assert set(why(snapshot, asked)) == {"scheduled"}
     assert set(why(snapshot, replace(asked, retrying=True))) == {"backing_off"}
     assert set(why(snapshot, Asked(here.heads[0], here, state=State.HELD))) == {"held"}
+
+
+# Cost budgets
+
+
+def test_a_budget_pays_what_fits_and_the_lane_waits_for_the_rest_of_the_cycle():
+    """35 units left, tasks of 10: three start. Another tenant, and the class that is spared, pay nothing."""
+    policy = Policy(
+        classes={1: ClassPolicy(), 2: ClassPolicy()},
+        cost_budgets={7: CostBudget(tenant=1, left=35 * S, spared=2)},
+    )
+    lanes = (lane(9, id=1, tenant=1), lane(9, id=2, tenant=2), lane(9, id=3, tenant=1, work_class=2))
+    done = plan(world(policy=policy, slots=slots(40), lanes=lanes))
+    assert sorted(lanes_of(done)) == [1] * 3 + [2] * 9 + [3] * 9
+    assert done.refused_by == {7}
+
+
+def test_every_budget_of_a_task_has_to_have_enough():
+    budgets = {1: CostBudget(tenant=1, left=90 * S), 2: CostBudget(tenant=1, work_class=1, left=20 * S)}
+    budgets[3] = CostBudget(tenant=1, user=5, left=10 * S)
+    policy = Policy(classes={1: ClassPolicy(), 2: ClassPolicy()}, cost_budgets=budgets)
+    lanes = (lane(9, id=1), lane(9, id=2, user=5), lane(9, id=3, work_class=2))
+    done = plan(world(policy=policy, slots=slots(40), lanes=lanes))
+    assert lanes_of(done).count(3) == 7
+    assert len([found for found in lanes_of(done) if found in (1, 2)]) == 2
+    assert lanes_of(done).count(2) <= 1
+    assert done.refused_by >= {1, 2}

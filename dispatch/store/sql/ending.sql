@@ -19,7 +19,9 @@ SELECT task_id, session_id FROM lease WHERE task_id = %(task_id)s FOR UPDATE
 SELECT l.task_id, l.token, l.pool_id, l.lane_id, l.session_id, s.worker_id, s.api_key_id, l.charged,
        l.directive = 1 AS asked_to_yield,
        l.delivered_at IS NOT NULL AS delivered,
-       (extract(epoch FROM now() - coalesce(l.delivered_at, now())) * 1000000)::bigint AS elapsed,
+       CASE WHEN l.delivered_at IS NULL THEN 0
+            WHEN p.cost_unit = 'slot-seconds' THEN (extract(epoch FROM now() - l.delivered_at) * 1000000)::bigint
+            ELSE coalesce(l.progress_cost, l.charged) END AS spent,
        t.tenant_id, t.attempts, t.losses, t.handbacks, t.cancel_requested, coalesce(t.deadline <= now(), false) AS expired,
        coalesce(t.max_attempts, c.max_attempts)::int AS max_attempts, p.max_reclaims, p.max_handbacks,
        c.backoff_s, c.backoff_max_s, a.tools

@@ -30,5 +30,6 @@ SELECT 'pool' AS kind, id, slug AS name, paused_at AS since, pause_reason AS why
 UNION ALL SELECT 'class', id, slug, paused_at, pause_reason FROM work_class WHERE id = ANY (%(class)s::bigint[])
 UNION ALL SELECT 'tenant', id, slug, paused_at, pause_reason FROM tenant WHERE id = ANY (%(tenant)s::bigint[])
 UNION ALL SELECT 'tool', id, slug, paused_at, pause_reason FROM tool WHERE id = ANY (%(tool)s::bigint[])
+UNION ALL SELECT 'budget', id, slug, NULL, '' FROM budget WHERE id = ANY (%(budget)s::bigint[])
 UNION ALL SELECT 'user', id, name, NULL, '' FROM tenant_user WHERE id = ANY (%(user)s::bigint[])
 UNION ALL SELECT 'worker', id, name, NULL, '' FROM worker WHERE id = ANY (%(worker)s::bigint[])

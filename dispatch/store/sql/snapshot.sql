@@ -2,7 +2,8 @@
 -- The pool's own policy and the database's clock in microseconds.
 SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now, p.slug, p.policy, p.budget, p.promotion_slots, p.user_max,
        p.max_task_cost, p.debt_halflife_s, p.reclaim_min_runtime_s, p.reclaim_dead_zone,
-       p.reclaim_per_round, p.offer_ttl_s, p.lease_ttl_s,
+       p.reclaim_per_round, p.offer_ttl_s, p.lease_ttl_s, p.cost_unit,
+       EXISTS (SELECT 1 FROM budget WHERE archived_at IS NULL) AS budgets,
        p.paused AND (p.paused_until IS NULL OR p.paused_until > now()) AS paused
   FROM pool p WHERE p.id = %(pool_id)s
 
@@ -124,15 +125,16 @@ SELECT a.id, a.work_class_id, a.tenant_id, a.user_id, c.names, a.tools
 SELECT id, names FROM capset WHERE id = ANY(%(capset_ids)s::bigint[])
 
 -- name: snapshot_overruns
--- Running tasks that have cost a tenth (and a second) more than they were charged, locked so that none can end before
+-- Running tasks that have cost a tenth (and a unit) more than they were charged (time counts where time is the cost,
+-- what agents report counts everywhere), locked so that none can end before
 -- the new charge is written.
 SELECT l.task_id, l.lane_id, l.session_id, (extract(epoch FROM l.delivered_at) * 1000000)::bigint AS started_at,
-       l.charged, l.directive <> 0 AS yielding,
-       greatest((extract(epoch FROM now() - l.delivered_at) * 1000000)::bigint, l.progress_cost) AS cost
-  FROM lease l
+       l.charged, l.directive <> 0 AS yielding, x.cost
+  FROM lease l CROSS JOIN LATERAL (SELECT greatest(
+            CASE WHEN %(by_time)s::bool THEN (extract(epoch FROM now() - l.delivered_at) * 1000000)::bigint END,
+            l.progress_cost) AS cost) x
  WHERE l.pool_id = %(pool_id)s AND l.delivered_at IS NOT NULL
-   AND greatest((extract(epoch FROM now() - l.delivered_at) * 1000000)::bigint, l.progress_cost)
-       > l.charged + l.charged / 10 + 1000000
+   AND x.cost > l.charged + l.charged / 10 + 1000000
  ORDER BY l.task_id LIMIT %(limit)s FOR NO KEY UPDATE OF l SKIP LOCKED
 
 -- name: snapshot_yieldable

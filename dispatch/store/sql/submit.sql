@@ -1,15 +1,17 @@
 -- name: resolve_names
 -- Ids and limits of the pools, classes, tenants and tools that a batch names.
-SELECT 'pool' AS kind, slug, id, NULL::bigint AS pool_id, NULL::integer AS max_queued, NULL::integer AS submit_per_minute
+SELECT 'pool' AS kind, slug, id, NULL::bigint AS pool_id, NULL::integer AS max_queued, NULL::integer AS submit_per_minute,
+       false AS stops
   FROM pool WHERE slug = ANY (%(pools)s::varchar[]) AND archived_at IS NULL
 UNION ALL
-SELECT 'class', slug, id, pool_id, NULL, NULL
+SELECT 'class', slug, id, pool_id, NULL, NULL, false
   FROM work_class WHERE slug = ANY (%(classes)s::varchar[]) AND archived_at IS NULL
 UNION ALL
-SELECT 'tenant', slug, id, NULL, max_queued, submit_per_minute
+SELECT 'tenant', slug, id, NULL, max_queued, submit_per_minute,
+       EXISTS (SELECT 1 FROM budget b WHERE b.tenant_id = tenant.id AND b.on_breach = 'stop' AND b.archived_at IS NULL)
   FROM tenant WHERE slug = ANY (%(tenants)s::varchar[]) AND archived_at IS NULL
 UNION ALL
-SELECT 'tool', slug, id, NULL, NULL, NULL
+SELECT 'tool', slug, id, NULL, NULL, NULL, false
   FROM tool WHERE slug = ANY (%(tools)s::varchar[]) AND archived_at IS NULL
 
 -- name: find_slug
