@@ -360,7 +360,7 @@ def test_scope_and_extras_are_checked() -> None:
         datetime.now(UTC) - timedelta(1),
         datetime.now(UTC) + timedelta(800),
         datetime(2099, 1, 1),
-    ):  # naive on purpose
+    ):
         with pytest.raises(Invalid):
             budgets.override(ROOT, "alpha", "daily", 1, until, "x")
     with pytest.raises(Invalid):
