@@ -35,7 +35,7 @@ DROP FUNCTION budget_window(text, float8, text, timestamptz);
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("dispatch", "0016_alert_rules"),
+        ("dispatch", "0018_notify"),
         ("pghistory", "0007_auto_20250421_0444"),
     ]
 
