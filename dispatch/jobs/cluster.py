@@ -89,11 +89,11 @@ class DispatchSentinel(q2.Sentinel):
         """Beat, and kill what stands still: the guard's next round starts it again."""
         self.beat.beat()
         for process in [self.monitor, self.pusher, *self.pool]:
-            beat = getattr(process, "beat", None)
-            why = self.vigil.look(process.name, process.pid, None if beat is None else beat.count)
+            name, beat = self.loops.get(process), getattr(process, "beat", None)
+            # a loop that is started again is the same one to the watch: its patience grows
+            why = self.vigil.look(name or process.name, process.pid, beat.count if beat else None)
             if why:
-                kind = self.loops.get(process, "q2 process")
-                logger.warning("the %s (process %s) %s and is killed", kind, process.pid, why)
+                logger.warning("the %s (process %s) %s and is killed", name or "q2 process", process.pid, why)
                 process.kill()
 
     def spawn_pusher(self) -> Any:

@@ -18,6 +18,7 @@ STILL_S = 30.0
 LONGEST_S = 480.0  # the patience stops doubling here
 STEADY_S = 120.0  # as long without a strike, and the patience is the first one again
 STEP_S = 1.0  # more than this between two looks is the watcher's own sleep
+GONE_S = 60.0  # who has not been looked at for so long is forgotten
 
 
 class Beat:
@@ -60,6 +61,7 @@ class Vigil:
         now = self._clock()
         sight = self._sights.get(name)
         if sight is None or sight.pid != pid:
+            self._sights = {one: seen for one, seen in self._sights.items() if now - seen.looked < GONE_S}
             self._sights[name] = _Sight(pid, count, now)
             return None
         passed, sight.looked = min(now - sight.looked, STEP_S), now

@@ -91,7 +91,8 @@ def test_what_stands_still_is_killed_in_the_guards_round(sentinel: Sentinel, mon
     hung = next(process for process, name in sentinel.loops.items() if name == "dispatcher")
     told = {hung: "has stood still"}
     everybody = [sentinel.monitor, sentinel.pusher, *sentinel.pool]
-    by_name = {process.name: process for process in everybody}
+    by_name = {sentinel.loops.get(process, process.name): process for process in everybody}
+    assert set(cluster.LOOPS) < by_name.keys(), "a loop started again keeps its name, and so its record"
     monkeypatch.setattr(sentinel.vigil, "look", lambda name, pid, count: told.get(by_name[name]))
     sentinel.stop_event.wait.return_value = True
     turning = cluster._Turning(sentinel.stop_event, sentinel.look)

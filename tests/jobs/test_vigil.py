@@ -59,6 +59,16 @@ def test_the_sleep_of_the_watcher_itself_is_no_ones_standstill() -> None:
     assert vigil.look("loop", os.getpid(), 1) is None
 
 
+def test_who_is_gone_is_forgotten() -> None:
+    clock = Clock()
+    vigil = Vigil(clock)
+    for number in range(5):
+        vigil.look(f"worker {number}", number, None)
+    clock.now += 3600
+    vigil.look("worker 9", 9, None)
+    assert list(vigil._sights) == ["worker 9"]
+
+
 def test_a_stopped_process_is_seen_by_the_kernels_word() -> None:
     clock = Clock()
     vigil = Vigil(clock)
