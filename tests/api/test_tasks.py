@@ -36,6 +36,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"key": ""}, "key"),
     ({"key": "x" * 201}, "key"),
     ({"key": "a\x00b"}, "key"),
+    ({"type": "a\x00b"}, "type"),
     ({"run_at": "tomorrow"}, "run_at"),
     ({"run_at": "2030-01-01T00:00:00"}, "run_at"),
     ({"run_at": 1_700_000_000}, "run_at"),
