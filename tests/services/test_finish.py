@@ -7,6 +7,7 @@ import pytest
 
 from dispatch.errors import Invalid, LeaseLost, NotFound
 from dispatch.services import finish
+from dispatch.services.edit_task import edit_task
 from dispatch.services.messages import Finish, Finished
 from tests import fleet
 
@@ -156,6 +157,10 @@ def test_too_many_handbacks_hold_the_task_with_an_alert() -> None:
     assert fleet.ended("release", one.task, lease.token) == "held"
     assert task(one.task)["reason"] == "max_handbacks"
     assert fleet.sql("SELECT rule, subject FROM alert") == [("max_handbacks", f"task:{one.task}")]
+    edit_task(fleet.ROOT, one.task, {"held": False}, "the agent is repaired")
+    (lease,) = fleet.hold(one.session, one.task)
+    assert fleet.ended("release", one.task, lease.token) == "queued", "it may be handed back as often again"
+    assert fleet.value("SELECT handbacks FROM task") == 1
     fleet.invariants()
 
 

@@ -5,7 +5,8 @@ SELECT id, state, pool_id, tenant_id, priority, run_at, deadline, max_attempts, 
 
 -- name: edit_task
 -- An edit of a waiting task (locked before): the fields named in `given` get their new values; a time to start decides
--- between scheduled and queued, a hold comes before both. A task that stays queued keeps its queue age.
+-- between scheduled and queued, a hold comes before both. A task that stays queued keeps its queue age. One that was
+-- handed back too often may be handed back as often again.
 WITH n AS (
     SELECT id, CASE WHEN 'run_at' = ANY (%(given)s::text[]) THEN %(run_at)s::timestamptz ELSE run_at END AS run_at,
            CASE WHEN %(held)s::bool IS NULL THEN state = 3 ELSE %(held)s::bool END AS held
@@ -17,6 +18,7 @@ UPDATE task t
    SET state = s.state, run_at = s.run_at, queued_at = CASE WHEN s.state = 1 THEN coalesce(t.queued_at, now()) END,
        reason = CASE WHEN s.state = 3 AND t.state <> 3 THEN %(reason)s::text WHEN s.state <> 3 AND t.state = 3 THEN ''
                      ELSE t.reason END,
+       handbacks = CASE WHEN s.state <> 3 AND t.state = 3 AND t.reason = 'max_handbacks' THEN 0 ELSE t.handbacks END,
        priority = CASE WHEN 'priority' = ANY (%(given)s::text[]) THEN %(priority)s::smallint ELSE t.priority END,
        payload = CASE WHEN 'payload' = ANY (%(given)s::text[]) THEN %(payload)s::jsonb ELSE t.payload END,
        cost_hint = CASE WHEN 'cost' = ANY (%(given)s::text[]) THEN %(cost)s::bigint ELSE t.cost_hint END,
