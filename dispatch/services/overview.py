@@ -7,7 +7,7 @@ workers of the fleet, and shares, slots and commands as far as their own tasks a
 from typing import Any
 
 from dispatch.core.types import MICRO
-from dispatch.services import access, alerts, audit_text, numbers
+from dispatch.services import access, alerts, audit_text, numbers, slo
 from dispatch.services.messages import Caller
 from dispatch.services.numbers import Numbers, Waiting
 from dispatch.services.stats import stats
@@ -24,7 +24,10 @@ NOTHING = Waiting()
 
 
 def overview(caller: Caller, pool: str | None = None) -> dict[str, Any]:
-    """The numbers of one pool (default `default`); ages in seconds, None where there is no demand. Scope `read`."""
+    """The numbers of one pool (default `default`); ages in seconds, None where there is no demand. Scope `read`.
+
+    `slo` of a class: attainment and burn rate by window as services/slo.py says, None where nothing was judged.
+    """
     with db.atomic():
         found = numbers.read(caller, pool, WINDOW_S)
         fleet = access.everywhere(caller)
@@ -53,13 +56,20 @@ def _classes(found: Numbers) -> list[dict[str, Any]]:
         for row in db.rows("numbers_arrivals", {**found.scope, "window_s": found.window_s})
     }
     owed = numbers.deficits(found.pool["id"], found.classes) if found.visible is None else {}
-    return [_class(found, row, waiting.get(row["id"], NOTHING), arrived, owed) for row in found.classes]
+    kept = slo.of_classes(found.pool["id"]) if found.visible is None else {}
+    return [
+        _class(found, row, waiting.get(row["id"], NOTHING), arrived, owed) | {"slo": kept.get(row["id"])}
+        for row in found.classes
+    ]
 
 
 def _class(
     found: Numbers, row: numbers.Row, count: Waiting, arrived: dict[int, int], owed: dict[int, float]
 ) -> dict[str, Any]:
-    shown = {name: row[name] for name in ("slug", "weight", "version", "min", "max", "level", "slo_queue_s", "paused")}
+    shown = {
+        name: row[name]
+        for name in ("slug", "weight", "version", "min", "max", "level", "slo_queue_s", "slo_done_s", "paused")
+    }
     return shown | {
         "queued": count.queued,
         "scheduled": count.scheduled,

@@ -2,6 +2,7 @@
 
 `wait_*` are percentiles of the wait of tasks whose first start fell into the window. `slots_wanted` is what an
 autoscaler should aim at: running plus startable tasks by capability set, cut to the pool's budget.
+`slo.queue` and `slo.done` hold attainment and burn rate by window (services/slo.py), for callers of all tenants.
 """
 
 from collections import Counter
@@ -9,7 +10,7 @@ from typing import Any
 
 from dispatch.core import validate
 from dispatch.errors import Invalid
-from dispatch.services import access, numbers
+from dispatch.services import access, numbers, slo
 from dispatch.services.messages import Caller
 from dispatch.services.numbers import Numbers, Waiting
 from dispatch.store import db
@@ -52,6 +53,7 @@ def _ages(count: Waiting) -> dict[str, Any]:
 def _classes(found: Numbers) -> list[dict[str, Any]]:
     waiting = found.by(lambda lane: lane["class_id"])
     waits = {row["class_id"]: row for row in db.rows("numbers_waits", {**found.scope, "window_s": found.window_s})}
+    kept = slo.of_classes(found.pool["id"]) if found.visible is None else {}
     items = []
     for row in found.classes:
         count, measured = waiting.get(row["id"], NOTHING), waits.get(row["id"])
@@ -71,6 +73,8 @@ def _classes(found: Numbers) -> list[dict[str, Any]]:
                     "queue_s": row["slo_queue_s"],
                     "queue_met": measured["met"] if measured else None,
                     "done_s": row["slo_done_s"],
+                    "objective": slo.objective(),
+                    **kept.get(row["id"], {"queue": {}, "done": {}}),
                 },
             }
         )

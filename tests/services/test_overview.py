@@ -166,7 +166,7 @@ def test_stats_of_a_window() -> None:
     assert critical["dispatched"] == 1
     assert critical["wait_p50_s"] == pytest.approx(0, abs=2)
     assert critical["share_achieved"] == 1.0
-    assert critical["slo"] == {"queue_s": None, "queue_met": None, "done_s": None}
+    assert critical["slo"].items() >= {"queue_s": None, "queue_met": None, "done_s": None}.items()
     assert found["slots_wanted"] == [{"pool": "default", "capabilities": ["gpu"], "slots": 2}]
     assert found["workers"] == {"total": 1, "live": 1, "draining": 0, "slots": 4, "running": 1, "free": 3}
     for window in (0, -1, 1e9, float("nan"), "60", True):

@@ -202,3 +202,34 @@ SELECT c.slug, coalesce(sum(q.slot_s) FILTER (WHERE q.step = 60), 0)::float8 AS 
  WHERE q.tenant_id IS NULL AND ((q.step = 60 AND q.at > now() - interval '1 hour')
                                 OR (q.step = 900 AND q.at > now() - interval '24 hours'))
  GROUP BY 1
+
+-- name: slo_windows
+-- What the SLOs of each class judged and found kept, by window: the coarsest samples that serve the window, and finer
+-- ones for what is not rolled up yet.
+WITH m AS (
+    SELECT greatest(r900, now() - interval '28 days') AS r900, greatest(r900, r60) AS r60, greatest(r900, r60, r10) AS r10,
+           r60 AS only60, greatest(r60, r10) AS only60_10, r10 AS only10
+      FROM (SELECT coalesce(max(at) FILTER (WHERE step = 900) + interval '900 seconds', '-infinity') AS r900,
+                   coalesce(max(at) FILTER (WHERE step = 60) + interval '60 seconds', '-infinity') AS r60,
+                   coalesce(max(at) FILTER (WHERE step = 10) + interval '10 seconds', '-infinity') AS r10
+              FROM (SELECT s.step, (SELECT max(q.at) FROM queue_sample q
+                                     WHERE q.step = s.step AND q.pool_id = %(pool_id)s AND q.class_id IS NOT NULL
+                                       AND q.tenant_id IS NULL) AS at
+                      FROM unnest('{10,60,900}'::int[]) s(step)) x) y
+), q AS (
+    SELECT '5m' AS name, 1 AS step, now() - interval '5 minutes' AS since
+    UNION ALL SELECT '1h', 10, now() - interval '1 hour'
+    UNION ALL SELECT '1h', 1, greatest(m.only10, now() - interval '1 hour') FROM m
+    UNION ALL SELECT '24h', 60, now() - interval '1 day'
+    UNION ALL SELECT '24h', 10, greatest(m.only60, now() - interval '1 day') FROM m
+    UNION ALL SELECT '24h', 1, greatest(m.only60_10, now() - interval '1 day') FROM m
+    UNION ALL SELECT '28d', 900, now() - interval '28 days'
+    UNION ALL SELECT '28d', 60, m.r900 FROM m
+    UNION ALL SELECT '28d', 10, greatest(m.r60, now() - interval '28 days') FROM m
+    UNION ALL SELECT '28d', 1, greatest(m.r10, now() - interval '28 days') FROM m
+)
+SELECT q.name, s.class_id, sum(s.queue_n)::bigint AS queue_n, sum(s.queue_met)::bigint AS queue_met,
+       sum(s.done_n)::bigint AS done_n, sum(s.done_met)::bigint AS done_met
+  FROM q JOIN queue_sample s ON s.step = q.step AND s.pool_id = %(pool_id)s AND s.at >= q.since
+   AND s.class_id IS NOT NULL AND s.tenant_id IS NULL
+ GROUP BY 1, 2
