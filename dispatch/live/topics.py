@@ -10,7 +10,7 @@ from typing import Any
 
 from dispatch.live import cells, snapshots
 from dispatch.live.cells import Cells
-from dispatch.services import access, bulk, queue, supply, system, worker_control
+from dispatch.services import access, bulk, queue, supply, system, tasks, worker_control
 from dispatch.services.messages import Caller
 
 LONGEST = 200  #: characters of a topic's name
@@ -34,6 +34,7 @@ class Topic:
 #: kind → what a topic of this kind reads for itself, with the rights of the caller
 READERS: Mapping[str, Callable[[Caller, Topic], Any]] = {
     "bulk": lambda caller, topic: bulk.get(caller, number(topic.key)),
+    "task": lambda caller, topic: tasks.pulse(caller, number(topic.key)),
     "queue": lambda caller, topic: queue.queue(caller, *topic.key.split("/", 1)),
     "system": lambda caller, topic: system.system(caller),
     "capabilities": lambda caller, topic: supply.supply(caller, topic.pool),

@@ -18,6 +18,7 @@ from dispatch.store import db
 
 __all__ = ["get_task", "list_tasks"]
 
+PICKS = 5  # attempts whose decisions are looked up
 DIRECTIVES = ("continue", "yield", "cancel")
 COPIED = (
     "id",
@@ -75,12 +76,38 @@ def get_task(caller: Caller, task_id: int) -> dict[str, Any]:
     return task
 
 
+def pulse(caller: Caller, task_id: int) -> dict[str, Any]:
+    """What moves of a task while it is looked at (scope `read`): state, counts, its lease with ages in seconds."""
+    access.see_task(caller, task_id, "read")
+    row = db.one("task_pulse", {"task_id": task_id})
+    if row is None:
+        raise NotFound("There is no such task.")
+    return row | {"state": State(row["state"]).word}
+
+
+def picks(caller: Caller, task_id: int) -> list[dict[str, Any]]:
+    """The dispatcher's newest decisions for this task that the ring of an hour still holds (scope `read`).
+
+    `deficit` is what its queue was owed, in cost; the runner-up is named to those who see all tenants.
+    """
+    task = access.see_task(caller, task_id, "read")
+    attempts = db.rows("task_attempts", {"task_id": task_id})
+    times = [row["granted_at"] for row in attempts[-PICKS:]]
+    row = db.one("get_task", {"task_id": task_id})
+    if row is not None and row["granted_at"] is not None:
+        times.append(row["granted_at"])
+    found = db.rows("task_picks", {"task_id": task_id, "pool_id": task["pool_id"], "times": times}) if times else []
+    hidden = {} if access.everywhere(caller) else {"runner_up": None, "runner_class": None, "runner_tenant": None}
+    return [one | {"deficit": one["deficit"] / MICRO} | hidden for one in found]
+
+
 def _lease(row: Mapping[str, Any]) -> dict[str, Any] | None:
     if row["token"] is None:
         return None
     return {
         "worker": row["worker"],
         "worker_id": row["worker_id"],
+        "token": row["token"],
         "attempt": row["lease_attempt"],
         "granted_at": row["granted_at"],
         "delivered_at": row["delivered_at"],
@@ -137,5 +164,7 @@ def _attempt_events(one: Mapping[str, Any]) -> list[dict[str, Any]]:
         "cost": None if one["cost"] is None else one["cost"] / MICRO,
         "progress": one["progress"],
         "late": one["late"],
+        "token": one["token"],
+        "worker_id": one["worker_id"],
     }
     return [{"at": start, "event": "leased", **who}, end]

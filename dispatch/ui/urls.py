@@ -38,6 +38,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("tasks/views", tasks.save_view, name="save_view"),
     path("tasks/views/<int:view_id>/delete", tasks.delete_view, name="delete_view"),
     path("tasks/<int:task_id>", tasks.task, name="task"),
+    path("tasks/<int:task_id>/edit/<slug:verb>", tasks.edit, name="edit_task"),
     path("tasks/<int:task_id>/requeue", tasks.requeue, name="requeue"),
     path("tasks/<int:task_id>/cancel", tasks.cancel, name="cancel"),
     path("tasks/<int:task_id>/revoke", tasks.revoke, name="revoke"),

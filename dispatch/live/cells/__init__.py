@@ -18,6 +18,7 @@ from dispatch.live.cells import (
     queue,
     queues,
     system,
+    taskpage,
     tiles,
     worker,
     workers,
@@ -37,6 +38,7 @@ PARTS: dict[str, tuple[Callable[[Snapshot], Cells], ...]] = {
 #: kinds with a reading of their own beside the shared numbers (dispatch/live/topics.py makes it)
 OWN: dict[str, Callable[[Snapshot, Any], Cells]] = {
     "bulk": bulk.cells,
+    "task": taskpage.cells,
     "queue": queue.cells,
     "queues": queues.table,
     "system": system.cells,

@@ -100,7 +100,7 @@ def answer(task: Mapping[str, Any]) -> tuple[str, str]:
 
 def why(found: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
     """The blockers of a waiting task with their numbers, and the answer with the first of them as its cause."""
-    blockers = [one | {"numbers": _numbers(one)} for one in found["blockers"]]
+    blockers = [one | {"numbers": _numbers(one), "part": _part(one)} for one in found["blockers"]]
     estimate, position = found["estimate_s"], found["position"]
     about = "The next cycle starts it." if found["startable"] else ""
     if estimate and not found["startable"]:
@@ -118,6 +118,13 @@ def why(found: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
         },
         "answer": {**answer, "cause": cause or answer["cause"]},
     }
+
+
+def _part(blocker: Mapping[str, Any]) -> str:
+    """How much of a limit that is a count is used."""
+    value, limit = blocker["value"], blocker["limit"]
+    counts = isinstance(value, int) and isinstance(limit, int) and limit > 0
+    return f"{min(100.0, 100 * value / limit):.1f}%" if counts else ""
 
 
 def _numbers(blocker: Mapping[str, Any]) -> str:

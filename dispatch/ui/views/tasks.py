@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,15 +14,16 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dispatch import errors
 from dispatch.live import words
-from dispatch.live.cells import palette
+from dispatch.live.cells import gates, palette, taskpage, timeline
 from dispatch.live.cells import tasks as rows
 from dispatch.services import cancel as cancelling
-from dispatch.services import checkpoint, explain, saved_views, task_search, tasks
+from dispatch.services import checkpoint, edit_task, explain, saved_views, task_search, tasks
 from dispatch.services import requeue as requeueing
 from dispatch.services import revoke as revoking
 from dispatch.ui import once, pages, search, sheets
 
 PAGE = 100
+RAISED = 100  #: the highest priority inside a queue
 MOST_WORDS = 200  #: values of one name that the search line offers
 HEAD = (
     *("id", "state", "type", "class", "tenant", "user", "priority", "attempts", "attempts_allowed", "worker"),
@@ -126,16 +128,46 @@ def delete_view(request: HttpRequest, view_id: int) -> HttpResponse:
 def task(request: HttpRequest, task_id: int) -> HttpResponse:
     """One task: what it waits for or how it went, its attempts, its payload."""
     caller = pages.caller(request)
-    found = tasks.get_task(caller, task_id)
+    found, pulse = tasks.get_task(caller, task_id), tasks.pulse(caller, task_id)
     context = rows.detail(found, colours(request))
     if found["state"] in rows.WAITING:
-        context |= rows.why(explain.why(caller, task_id), context["answer"])
+        why = explain.why(caller, task_id)
+        context |= rows.why(why, context["answer"])
+        context["why"]["passes"] = gates.passes(found, pages.numbers(request), why["blockers"])
     journal = checkpoint.journal(caller, task_id)
-    context["journal"] = [entry | {"cut": entry["length"] > len(entry["text"])} for entry in journal or []]
-    context["may_cancel"] = context["may_cancel"] and pages.may(request, "submit", "operate")
-    context["payload"] = None if found.get("payload_hidden") else _pretty(found["payload"])
-    context["result"] = None if found["result"] is None else _pretty(found["result"])
-    return pages.show(request, "ui/task.html", **context)
+    now = datetime.now(UTC)
+    attempts = timeline.attempts(found, now)
+    context |= {
+        "version": taskpage.version(pulse),
+        "journal": [entry | {"cut": entry["length"] > len(entry["text"])} for entry in journal or []],
+        "attempts": attempts[::-1],
+        "timeline": timeline.draw(found, attempts, now),
+        "picks": tasks.picks(caller, task_id),
+        "may_cancel": context["may_cancel"] and pages.may(request, "submit", "operate"),
+        "may_edit": found["state"] in rows.WAITING and pages.may(request, "submit", "operate"),
+        "payload": None if found.get("payload_hidden") else _pretty(found["payload"]),
+        "result": None if found["result"] is None else _pretty(found["result"]),
+        "once": once.token(),
+    }
+    return pages.show(request, "ui/task.html", f"task:{task_id}", **context)
+
+
+@require_POST
+@login_required
+def edit(request: HttpRequest, task_id: int, verb: str) -> HttpResponse:
+    """Raise a waiting task once inside its queue, set it aside, or let it go again."""
+    changes: dict[str, Any] = {"hold": {"held": True}, "let-go": {"held": False}, "raise": {"priority": RAISED}}.get(
+        verb, {}
+    )
+    done = {"hold": "held", "let-go": "let go", "raise": "raised to the front of its queue"}.get(verb, "")
+
+    def act() -> tuple[str, str]:
+        if not changes:
+            raise errors.NotFound("There is no such command.")
+        edit_task.edit_task(pages.caller(request), task_id, changes, request.POST.get("reason", "").strip())
+        return f"/tasks/{task_id}", f"Task {words.count(task_id)} {done}"
+
+    return once.run(request, act, f"/tasks/{task_id}")
 
 
 @pages.command
