@@ -196,3 +196,62 @@ def test_texts_of_tasks_stay_texts(evil: str, letter: Callable[..., int], browse
         text = client.get(path).content.decode()
         assert "<img src=x" not in text and "<svg onload" not in text and "</script><b>" not in text, path
         assert ">49<" not in text, path
+
+
+def test_a_waiting_task_is_raised_held_and_let_go(task: Callable[..., int], browse: Browse) -> None:
+    number = task()
+    client = browse()
+    text = client.get(f"/tasks/{number}").content.decode()
+    assert "Raise once" in text and "Hold task" in text and "passes" in text and 'data-refresh="task.version"' in text
+    for verb, state, priority in (("raise", 1, 100), ("hold", 3, 100), ("let-go", 1, 100)):
+        client.post(f"/tasks/{number}/edit/{verb}", {"once": verb, "reason": "asked for"})
+        found = Task.objects.get(pk=number)
+        assert (found.state, found.priority) == (state, priority)
+    assert AuditEvent.objects.filter(action="patch_task", reason="asked for").count() == 3
+    assert "no such command" in client.post(f"/tasks/{number}/edit/x", {"once": "x"}, follow=True).content.decode()
+    other = browse("", tenant="legal", inside="admin")
+    other.post(f"/tasks/{number}/edit/raise", {"once": "y"})
+    assert AuditEvent.objects.filter(action="patch_task", refused=False).count() == 3
+
+
+def test_ticked_tasks_and_all_matching_are_frozen(task: Callable[..., int], browse: Browse) -> None:
+    numbers = [task(type="resize") for _ in range(3)] + [task(type="index")]
+    client = browse()
+    text = client.get("/tasks?q=type%3Aresize").content.decode()
+    form = {"once": once(text), "q": "type:resize", "back": "/tasks?q=type%3Aresize", "verb": "cancel"}
+    place = client.post("/bulk/new", form | {"task": numbers[:2]})["Location"]
+    assert BulkJob.objects.get().matched == 2
+    text = client.get(place).content.decode()
+    assert "Cancel 2 tasks" in text and "Type <b>2</b> to confirm" in text
+    task(type="resize")
+    place = client.post("/bulk/new", form | {"once": "w", "whole": "1"})["Location"]
+    assert BulkJob.objects.latest("id").matched == 4
+    late = task(type="resize")
+    client.post(f"{place}/start", {"once": "s", "reason": "wrong", "typed": "4"})
+    bulk_run.advance()
+    assert Task.objects.filter(state=State.CANCELLED).count() == 4
+    assert Task.objects.get(pk=late).state == State.QUEUED and Task.objects.get(pk=numbers[3]).state == State.QUEUED
+    assert BulkJob.objects.latest("id").new == 1
+    for bad in ({"q": "", "whole": "1"}, {"q": "shoe:9", "whole": "1"}, {"q": "type:resize"}):
+        answer = client.post("/bulk/new", form | {"once": str(bad)[:60]} | bad, follow=True).content.decode()
+        assert "must not be empty" in answer or "is not a filter" in answer or "Tick at least one" in answer
+    assert BulkJob.objects.count() == 2
+
+
+def test_the_list_is_counted_saved_and_downloaded(task: Callable[..., int], browse: Browse) -> None:
+    number = task(type="resize")
+    task()
+    client = browse()
+    assert client.get("/tasks/count?q=type%3Aresize").content.decode() == "1 matches"
+    assert client.get("/tasks/count?q=shoe%3A9").content == b""
+    answer: Any = client.get("/tasks/download.csv?q=type%3Aresize")
+    lines = b"".join(answer.streaming_content).decode().splitlines()
+    assert lines[0].startswith("id,state,type,class,tenant") and lines[1].startswith(f"{number},queued,resize")
+    assert client.get("/tasks/download.csv?q=shoe%3A9").status_code == 422
+    form = {"once": "v", "q": "type:resize", "name": "<b>big</b>", "audience": "everyone"}
+    text = client.post("/tasks/views", form, follow=True).content.decode()
+    assert "&lt;b&gt;big&lt;/b&gt;" in text and "<b>big</b>" not in text
+    view = re.search(r"/tasks/views/(\d+)/delete", text)
+    assert view
+    client.post(f"/tasks/views/{view[1]}/delete", {"once": "d"})
+    assert "/tasks/views/1" not in client.get("/tasks").content.decode()

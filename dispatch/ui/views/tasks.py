@@ -23,7 +23,8 @@ from dispatch.services import revoke as revoking
 from dispatch.ui import once, pages, search, sheets
 
 PAGE = 100
-RAISED = 100  #: the highest priority inside a queue
+#: verb → what it changes; 100 is the highest priority inside a queue
+EDITS: Mapping[str, Mapping[str, Any]] = {"hold": {"held": True}, "let-go": {"held": False}, "raise": {"priority": 100}}
 MOST_WORDS = 200  #: values of one name that the search line offers
 HEAD = (
     *("id", "state", "type", "class", "tenant", "user", "priority", "attempts", "attempts_allowed", "worker"),
@@ -156,13 +157,11 @@ def task(request: HttpRequest, task_id: int) -> HttpResponse:
 @login_required
 def edit(request: HttpRequest, task_id: int, verb: str) -> HttpResponse:
     """Raise a waiting task once inside its queue, set it aside, or let it go again."""
-    changes: dict[str, Any] = {"hold": {"held": True}, "let-go": {"held": False}, "raise": {"priority": RAISED}}.get(
-        verb, {}
-    )
+    changes = EDITS.get(verb)
     done = {"hold": "held", "let-go": "let go", "raise": "raised to the front of its queue"}.get(verb, "")
 
     def act() -> tuple[str, str]:
-        if not changes:
+        if changes is None:
             raise errors.NotFound("There is no such command.")
         edit_task.edit_task(pages.caller(request), task_id, changes, request.POST.get("reason", "").strip())
         return f"/tasks/{task_id}", f"Task {words.count(task_id)} {done}"
