@@ -35,6 +35,7 @@ NAVIGATION = [
             ("Queues", "/queues", "queues", ""),
             ("Tasks", "/tasks", "tasks", ""),
             ("Workers", "/workers", "workers", ""),
+            ("Alerts", "/alerts", "bell", "alerts"),
         ],
     ),
     (

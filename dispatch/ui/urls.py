@@ -6,6 +6,7 @@ from django.urls.resolvers import URLPattern, URLResolver
 from dispatch.live import views as live
 from dispatch.ui import account_urls
 from dispatch.ui.views import (
+    alerts,
     audit,
     bulk,
     capabilities,
@@ -49,6 +50,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("dead/act", dead.act, name="dead_act"),
     path("dead/<str:fingerprint>", dead.group, name="dead_group"),
     path("dead/<str:fingerprint>/triage", dead.decide, name="dead_triage"),
+    path("alerts", alerts.page, name="alerts"),
+    path("alerts/rules", alerts.rule_list, name="alert_rules"),
+    path("alerts/rules/<slug:name>", alerts.save_rule, name="alert_rule"),
+    path("alerts/silences", alerts.silence, name="silence"),
+    path("alerts/silences/<int:silence_id>/end", alerts.end_silence, name="end_silence"),
+    path("alerts/<int:alert_id>/ack", alerts.ack, name="ack"),
     path("bulk", bulk.jobs, name="bulk"),
     path("bulk/new", bulk.create, name="bulk_new"),
     path("bulk/<int:job_id>", bulk.job, name="bulk_job"),

@@ -9,6 +9,7 @@ import "./refresh.js";
 import "./picking.js";
 import "./charts.js";
 import "./suggest.js";
+import "./announce.js";
 import { Live } from "./live.js";
 import { listen } from "./keys.js";
 

@@ -16,6 +16,8 @@ PAGES = [
     "/workers",
     "/dead",
     "/bulk",
+    "/alerts",
+    "/alerts/rules",
     "/capabilities",
     "/fairness",
     "/audit",

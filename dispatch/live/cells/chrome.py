@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dispatch.live import words
+from dispatch.live.cells import alerts
 
 
 def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
@@ -20,6 +21,7 @@ def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
         + ("" if cycle is None else f" · cycle {words.decimal(cycle, 0 if cycle >= 10 else 1)} ms"),
         "badge.dead": words.count(dead) if dead else "",
         "badge.alerts": words.count(firing) if firing else "",
+        **alerts.frame(snapshot),
         "spoken": f"{words.count(totals['queued'])} queued, {words.count(totals['running'])} running, "
         f"oldest wait {words.age(totals['oldest_age_s'])}",
     }
