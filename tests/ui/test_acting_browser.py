@@ -134,7 +134,7 @@ def work(product: Product, count: int) -> None:
 
 def test_all_matching_means_what_was_shown(product: Product, page: Page) -> None:
     page.goto("/tasks?q=state%3Adead+tenant%3Aalpha+error%3Atimeout")
-    expect(page.locator("footer")).to_contain_text("60 match")
+    expect(page.locator("main footer")).to_contain_text("60 match")
     page.get_by_label("Tick all tasks of this page").check()
     page.get_by_label("all that match this search").check()
     page.get_by_role("button", name="Requeue…").click()
