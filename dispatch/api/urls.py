@@ -4,6 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path, re_path
 
 from dispatch.api import (
+    metrics,
     problems,
     reference_views,
     routes_agents,
@@ -52,6 +53,7 @@ missing.csrf_exempt = True  # type: ignore[attr-defined]  # answers 404 to every
 urlpatterns = [
     path("api/v1/", api.urls),
     re_path(r"^api(?:/.*)?$", missing),
+    path("metrics", metrics.show, name="metrics"),
     path("docs", reference_views.index, name="docs"),
     path("docs/<slug:name>", reference_views.operation, name="docs_call"),
     path("llms.txt", reference_views.llms, name="llms"),

@@ -12,10 +12,11 @@ from typing import Any
 from dispatch.core import lease
 from dispatch.core.types import MICRO
 from dispatch.errors import EvenflowError
-from dispatch.services import sessions
+from dispatch.services import sessions, tally
 from dispatch.services.messages import Beat, BeatAnswer, HeartbeatAnswer, HeartbeatRequest, Progress
 from dispatch.store import db
 
+RENEWALS = "lease_renewals"  # its name among the counts of this process
 CHUNK = 1000  # leases in one statement: its cost is parameters and result rows
 FLEET_AGE_S = 5.0  # how old the fleet's size may be
 DIRECTIVES = ("continue", "yield", "cancel")
@@ -41,6 +42,8 @@ def heartbeat_many(requests: Sequence[HeartbeatRequest]) -> list[HeartbeatAnswer
             if beat.progress is not None or key not in beats:
                 beats[key] = beat
     renewed = _renew({key: beat for key, beat in sorted(beats.items()) if _possible(key)})
+    tally.count(RENEWALS, "renewed", len(renewed))
+    tally.count(RENEWALS, "lost", len(beats) - len(renewed))
     return [
         refused or _answer(request, opened[request.session_id], renewed)
         for request, refused in zip(requests, refusals, strict=True)

@@ -35,7 +35,7 @@ def stats(caller: Caller, pool: str | None = None, window_s: float = DEFAULT_WIN
             "tenants": _tenants(found),
             "workers": _workers(found) if fleet else {},
             "dead": _dead(found),
-            "slots_wanted": _wanted(found),
+            "slots_wanted": wanted(found),
         }
 
 
@@ -123,13 +123,14 @@ def _dead(found: Numbers) -> dict[str, Any]:
     }
 
 
-def _wanted(found: Numbers) -> list[dict[str, Any]]:
-    wanted: Counter[int] = Counter()
+def wanted(found: Numbers) -> list[dict[str, Any]]:
+    """Slots that could be used now, by capability set: `pool`, `capabilities`, `slots`."""
+    slots_of: Counter[int] = Counter()
     for lane in found.lanes:
-        wanted[lane["capset_id"]] += lane["running"] + (0 if lane["stopped"] else lane["queued"])
-    names = {row["id"]: row["names"] for row in db.rows("numbers_capsets", {"ids": list(wanted)})}
+        slots_of[lane["capset_id"]] += lane["running"] + (0 if lane["stopped"] else lane["queued"])
+    names = {row["id"]: row["names"] for row in db.rows("numbers_capsets", {"ids": list(slots_of)})}
     budget, items = found.pool["budget"], []
-    for capset_id, slots in sorted(wanted.items()):
+    for capset_id, slots in sorted(slots_of.items()):
         if slots:
             cut = slots if budget is None else min(slots, budget)
             items.append({"pool": found.pool["slug"], "capabilities": names[capset_id], "slots": cut})

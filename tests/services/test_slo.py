@@ -48,8 +48,8 @@ def test_windows_are_read_from_the_coarsest_samples_that_serve_them() -> None:
 def test_what_is_rolled_up_is_counted_once() -> None:
     fleet.sql(
         "INSERT INTO queue_sample (at, step, pool_id, class_id, queued, running, dispatched, queue_n, queue_met)"
-        " SELECT date_trunc('second', now()) - make_interval(secs => n), 1, %s, (SELECT id FROM work_class), 0, 0, 0, 2,"
-        " 1 FROM generate_series(1, 800) n",
+        " SELECT date_trunc('second', now()) - make_interval(secs => n), 1, %s, (SELECT id FROM work_class), 0, 0, 0,"
+        " 2, 1 FROM generate_series(1, 800) n",
         fleet.pool_id(),
     )
     sampling.roll_up()
