@@ -10,7 +10,7 @@ from typing import Any
 
 from dispatch.live import cells, snapshots
 from dispatch.live.cells import Cells
-from dispatch.services import access, bulk, queue, supply, system, tasks, worker_control
+from dispatch.services import access, bulk, departments, queue, supply, system, tasks, worker_control
 from dispatch.services.messages import Caller
 
 LONGEST = 200  #: characters of a topic's name
@@ -40,6 +40,7 @@ READERS: Mapping[str, Callable[[Caller, Topic], Any]] = {
     "capabilities": lambda caller, topic: supply.supply(caller, topic.pool),
     "worker": lambda caller, topic: worker_control.get_worker(caller, number(topic.key)),
     "queues": lambda caller, topic: queue.groups(access.narrow(caller, topic.tenant), topic.key or "queue", topic.pool),
+    "department": lambda caller, topic: departments.overview(caller, topic.tenant or "", topic.pool),
 }
 
 

@@ -24,8 +24,9 @@ from dispatch import errors
 from dispatch.live import snapshots, topics
 from dispatch.live.topics import Topic
 from dispatch.models import User
-from dispatch.services import access
+from dispatch.services import access, departments
 from dispatch.services.messages import Caller
+from dispatch.ui import department
 
 NAVIGATION = [
     (
@@ -50,6 +51,9 @@ NAVIGATION = [
         "Govern",
         [
             ("Capabilities", "/capabilities", "capabilities", ""),
+            ("People", "/people", "people", ""),
+            ("API keys", "/keys", "key", ""),
+            ("Quota requests", "/requests", "mail", ""),
             ("Audit", "/audit", "audit", ""),
             ("System", "/system", "system", ""),
         ],
@@ -186,6 +190,9 @@ def views(request: HttpRequest, shared: Mapping[str, Any]) -> dict[str, Any]:
 
 def frame_links(path: str, request: HttpRequest | None = None) -> dict[str, Any]:
     """Navigation and tab bar with the current page marked; `keep` is the pool and tenant that links take along."""
+    if request is not None and (inside := _department(path, request)):
+        who = person(request)
+        return department.links(inside, path, access.everywhere(who), departments.names(who))
     chosen = [(name, value) for name in ("pool", "tenant") if request and (value := request.GET.get(name))]
     keep = f"?{urlencode(chosen)}" if chosen else ""
     links = {
@@ -200,6 +207,18 @@ def frame_links(path: str, request: HttpRequest | None = None) -> dict[str, Any]
         "tabs": [links[href] | {"name": short} for href, short in TABS.items()],
         "more": [link for href, link in links.items() if href not in TABS],
     }
+
+
+def _department(path: str, request: HttpRequest) -> str:
+    """The department whose pages these are: the one in the address; for its own people also the one looked at."""
+    if found := department.in_path(path):
+        return found
+    who = person(request)
+    if access.everywhere(who) or not who.memberships:
+        return ""
+    own = departments.names(who)
+    looked_at = request.GET.get("tenant", "")
+    return looked_at if looked_at in own else next(iter(own), "")
 
 
 def _here(path: str, href: str) -> bool:

@@ -15,6 +15,7 @@ from dispatch.live.cells import (
     chrome,
     classes,
     dead,
+    department,
     queue,
     queues,
     system,
@@ -39,6 +40,7 @@ PARTS: dict[str, tuple[Callable[[Snapshot], Cells], ...]] = {
 OWN: dict[str, Callable[[Snapshot, Any], Cells]] = {
     "bulk": bulk.cells,
     "task": taskpage.cells,
+    "department": department.cells,
     "queue": queue.cells,
     "queues": queues.table,
     "system": system.cells,
