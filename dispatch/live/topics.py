@@ -38,6 +38,7 @@ READERS: Mapping[str, Callable[[Caller, Topic], Any]] = {
     "queue": lambda caller, topic: queue.queue(caller, *topic.key.split("/", 1)),
     "system": lambda caller, topic: system.system(caller),
     "capabilities": lambda caller, topic: supply.supply(caller, topic.pool),
+    "workers": lambda caller, topic: topic.key if topic.key in cells.workers.ONLY else None,
     "worker": lambda caller, topic: worker_control.get_worker(caller, number(topic.key)),
     "queues": lambda caller, topic: queue.groups(access.narrow(caller, topic.tenant), topic.key or "queue", topic.pool),
     "department": lambda caller, topic: departments.overview(caller, topic.tenant or "", topic.pool),

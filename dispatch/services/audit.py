@@ -5,7 +5,7 @@ recorded after the rollback (`refusals`); agents' refusals are only counted, nev
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from dispatch.services import access, paging
 from dispatch.services.messages import Caller, Page
 from dispatch.store import db
 
+FILTERS = ("actor", "action", "target_kind", "target", "only")  # `only`: refused, or done
 REASON_LENGTH = 2000  # characters kept of a reason
 
 
@@ -63,11 +64,14 @@ def refusals(caller: Caller, action: str, target_kind: str, target: str | int) -
         raise
 
 
-def list_audit(caller: Caller, limit: int = 100, cursor: str | None = None) -> Page:
-    """Entries newest first; people and keys of a tenant see those about their tenant only."""
+def list_audit(
+    caller: Caller, limit: int = 100, cursor: str | None = None, filters: Mapping[str, str] | None = None
+) -> Page:
+    """Entries newest first, FILTERS by exact value; people and keys of a tenant see those about their tenant only."""
     access.require(caller, "read")
     limit = paging.check_limit(limit)
     below = paging.decode("audit", cursor)[0] if cursor else 2**63 - 1
     narrow = {"tenants": access.visible_tenants(caller), "refused": True, "system": True}
-    found = db.rows("list_audit", {"below": below, "limit": limit + 1, **narrow})
+    given = dict.fromkeys(FILTERS) | {name: (filters or {}).get(name) or None for name in FILTERS}
+    found = db.rows("list_audit", {"below": below, "limit": limit + 1, **narrow, **given})
     return paging.page("audit", found, limit, lambda row: [row["id"]])

@@ -7,7 +7,7 @@ workers of the fleet, and shares, slots and commands as far as their own tasks a
 from typing import Any
 
 from dispatch.core.types import MICRO
-from dispatch.services import access, alerts, audit_text, numbers, slo
+from dispatch.services import access, alerts, audit, audit_text, numbers, slo
 from dispatch.services.messages import Caller
 from dispatch.services.numbers import Numbers, Waiting
 from dispatch.services.stats import stats
@@ -238,6 +238,7 @@ def _commands(caller: Caller) -> list[dict[str, Any]]:
             "limit": COMMANDS,
             "refused": False,
             "system": False,  # the keys that a start makes are no command of anybody; the audit shows them
+            **dict.fromkeys(audit.FILTERS),
         },
     )
     return [

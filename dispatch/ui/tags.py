@@ -95,6 +95,12 @@ def initials(user: Any) -> str:
 
 
 @register.filter
+def at(found: Mapping[str, Any], key: str) -> Any:
+    """The value of a key, or a dash."""
+    return found.get(key, words.MISSING)
+
+
+@register.filter
 def cell(cells: Mapping[str, Any], key: str) -> Any:
     """A cell whose name has a dot in it."""
     return cells.get(key)

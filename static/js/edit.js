@@ -96,3 +96,12 @@ document.addEventListener("refused", (event) => {
     note(form, errors?.find((error) => error.field === field)?.message ?? text, true);
   }
 });
+
+// The editor of the policy asks the server to judge its draft anew when somebody changed the policy.
+let policy;
+document.addEventListener("cells", ({ detail }) => {
+  const version = detail["policy.v"];
+  if (version === undefined) return;
+  if (policy !== undefined && version !== policy) document.querySelector("form[data-check]")?.dispatchEvent(new Event("check"));
+  policy = version;
+});

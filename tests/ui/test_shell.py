@@ -69,3 +69,51 @@ def test_the_palette_finds_what_this_person_may_know(task: Callable[..., int], b
 def test_times_say_what_they_are(path: str, pool: None, browse: Browse) -> None:
     text = browse().get(path).content.decode()
     assert 'data-t="stamp"' in text or 'data-t="moment"' in text
+
+
+def test_the_audit_is_narrowed_and_downloaded(pool: None, system: Caller, browse: Browse) -> None:
+    policy.patch(system, "class", "interactive", 1, {"weight": 4}, "=cmd()")
+    policy.create(system, "tenant", "other", {})
+    client = browse()
+    text = client.get("/audit?action=patch_class").content.decode()
+    assert "=cmd()" in text and "class interactive" in text and "tenant other" not in text
+    assert "No entry fits" in client.get("/audit?target=nothing").content.decode()
+    sheet = b"".join(client.get("/audit.csv?action=patch_class").streaming_content).decode()  # type: ignore[attr-defined]
+    lines = sheet.splitlines()
+    assert len(lines) == 2 and lines[0].startswith("id,at,actor_kind") and "'=cmd()" in lines[1]
+    assert browse("").get("/audit.csv").status_code == 403
+
+
+def test_an_edit_is_undone_unless_it_was_overtaken(pool: None, system: Caller, browse: Browse) -> None:
+    client = browse()
+    version = policy.patch(system, "class", "interactive", 1, {"weight": 4, "min": 2}, "busy")["version"]
+    text = client.get("/fairness/class/interactive").content.decode()
+    [entry] = [part.split('"')[0] for part in text.split('name="entry" value="')[1:]]
+    policy.patch(system, "class", "interactive", version, {"min": 3}, "more")
+    client.post("/fairness/class/interactive/undo", {"entry": entry})
+    assert policy.get(system, "class", "interactive")["weight"] == 4, "min was set again since"
+    text = client.get("/fairness/class/interactive").content.decode()
+    [entry] = [part.split('"')[0] for part in text.split('name="entry" value="')[1:]]
+    client.post("/fairness/class/interactive/undo", {"entry": entry})
+    now = policy.get(system, "class", "interactive")
+    assert (now["weight"], now["min"]) == (4, 2)
+    assert "undo of: min 2 → 3" in client.get("/audit").content.decode()
+
+
+def test_queues_are_grouped_as_asked(task: Callable[..., int], browse: Browse) -> None:
+    task(tenant="sales", user="ann", tools=[])
+    task(tenant="sales", user="bob"), task(tenant="legal", user="cid")
+    client = browse()
+    rows = {by: client.get(f"/live/queues:{by}.json").json()["changes"] for by in ("queue", "class", "tenant", "user")}
+    assert rows["queue"]["queues"] == ["interactive/sales", "interactive/legal"]
+    assert rows["class"]["q.interactive.queued"] == "3"
+    assert rows["tenant"]["q.sales.queued"] == "2"
+    assert {rows["user"][f"q.{place}.name"] for place in rows["user"]["queues"]} == {
+        "sales · ann",
+        "sales · bob",
+        "legal · cid",
+    }
+    assert client.get("/live/queues:queue.trouble.json").json()["changes"]["queues"] == []
+    assert client.get("/live/queues:moon.json").status_code == 422
+    for address in ("/queues?by=user&view=table", "/queues?by=tool&only=trouble", "/queues?by=tenant", "/queues?by=x"):
+        assert client.get(address).status_code == 200

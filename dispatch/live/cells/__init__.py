@@ -10,6 +10,7 @@ from typing import Any
 
 from dispatch.live.cells import (
     ages,
+    audit,
     bulk,
     capabilities,
     chrome,
@@ -34,6 +35,8 @@ PARTS: dict[str, tuple[Callable[[Snapshot], Cells], ...]] = {
     "queues": (chrome.cells, queues.cells),
     "workers": (chrome.cells, tiles.cells, workers.cells),
     "dead": (chrome.cells, dead.cells),
+    "audit": (chrome.cells, audit.cells),
+    "fairness": (chrome.cells, audit.cells),
     "chrome": (chrome.cells,),
 }
 #: kinds with a reading of their own beside the shared numbers (dispatch/live/topics.py makes it)
@@ -46,6 +49,7 @@ OWN: dict[str, Callable[[Snapshot, Any], Cells]] = {
     "system": system.cells,
     "capabilities": capabilities.cells,
     "worker": worker.cells,
+    "workers": workers.only,
 }
 
 

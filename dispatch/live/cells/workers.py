@@ -19,6 +19,12 @@ STATES = {
     "idle": ("ok", "ok"),
     "gone": ("none", "idle"),
 }
+#: filter → states of its rows
+ONLY = {
+    "trouble": ("lost", "stale", "stalled", "late"),
+    "steered": ("draining", "paused", "quarantined"),
+    "live": ("live", "idle"),
+}
 ORDER = {state: place for place, state in enumerate(STATES)}
 
 
@@ -29,8 +35,39 @@ def top(snapshot: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """All rows and the fleet's slots in one strip."""
-    return _rows(snapshot, None) | _strip(snapshot)
+    """All rows, the fleet's slots in one strip, and who needs a hand most."""
+    return _rows(snapshot, None) | _strip(snapshot) | answer(snapshot)
+
+
+def only(snapshot: Mapping[str, Any], own: str) -> dict[str, Any]:
+    """The rows of a filter: those in trouble, late, or steered by somebody."""
+    kept = [row for row in snapshot["workers"] if row["state"] in ONLY[own]]
+    return {"workers": _rows({**snapshot, "workers": kept}, None)["workers"], "workers.some": bool(kept)}
+
+
+def answer(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """The worker that needs a hand most, in a sentence with its cause."""
+    rows = [row for row in snapshot["workers"] if row["state"] in ONLY["trouble"]]
+    tone, icon, text, cause = "ok", "ok", "No worker needs a hand", "All that are known beat and make progress."
+    if not snapshot["workers"]:
+        tone, icon, text, cause = "idle", "none", "No worker yet", "Agents appear here when they register."
+    elif rows:
+        row = min(rows, key=lambda row: (ORDER[row["state"]], row["name"]))
+        icon, tone = STATES[row["state"]]
+        held = words.plural(row["running"], "lease")
+        silent = f"last heard {words.age(row['last_seen_s'])} ago"
+        told = {
+            "stalled": ("is alive but stalled", f"It renews {held}; no progress for {_oldest_progress(row)}."),
+            "late": ("is late", f"{silent.capitalize()}; it holds {held}."),
+        }
+        words_, cause = told.get(row["state"], ("is lost", f"{silent.capitalize()}; {held} to take back."))
+        more = f", and {words.count(len(rows) - 1)} more need a hand" if len(rows) > 1 else ""
+        text = f"{row['name']} {words_}{more}"
+    return {"answer.tone": tone, "answer.icon": icon, "answer.text": text, "answer.cause": cause}
+
+
+def _oldest_progress(row: Mapping[str, Any]) -> str:
+    return str(_progress(row["leases"])["progress"])
 
 
 def _rows(snapshot: Mapping[str, Any], most: int | None) -> dict[str, Any]:
@@ -55,6 +92,7 @@ def _worker(row: Mapping[str, Any], colours: Mapping[str, str]) -> dict[str, Any
         "icon": icon,
         "tone": tone,
         "busy": f"{words.count(row['running'])} of {words.count(row['slots'])}",
+        "owed": words.signed(row["deficit"]),
         "caps": ", ".join(row["capabilities"]) or words.MISSING,
         "rows": 20 if len(marks) > shapes.PER_ROW else 9,
         **{f"s{kind}": path for kind, path in paths.items()},
@@ -86,8 +124,17 @@ def _lease(row: Mapping[str, Any], first: Mapping[str, Any] | None) -> dict[str,
 
 
 def _progress(leases: list[Mapping[str, Any]]) -> dict[str, Any]:
-    ages = [lease["progress_age_s"] for lease in leases if lease["progress_age_s"] is not None]
-    return {"progress": words.age(max(ages, default=None))}
+    known = [lease for lease in leases if lease["progress_age_s"] is not None]
+    if not known:
+        return {"progress": words.MISSING, "nolimit": True}
+    worst = max(known, key=lambda lease: lease["progress_age_s"])
+    limit = worst.get("progress_timeout_s")
+    return {
+        "progress": words.age(worst["progress_age_s"]),
+        "nolimit": not limit,
+        "limit": f"of {words.limit(limit)}" if limit else "",
+        "pbar": shapes.pct(80 * worst["progress_age_s"] / limit) if limit else "0%",
+    }
 
 
 def _strip(snapshot: Mapping[str, Any]) -> dict[str, Any]:

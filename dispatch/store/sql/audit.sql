@@ -12,6 +12,10 @@ SELECT id, at, actor_kind, actor_name, action, target_kind, target, before, afte
   FROM audit_event
  WHERE id < %(below)s AND (%(refused)s OR NOT refused) AND (%(system)s OR actor_kind <> 'system')
    AND (%(tenants)s::bigint[] IS NULL OR tenant_id = ANY (%(tenants)s::bigint[]))
+   AND (%(actor)s::text IS NULL OR actor_name = %(actor)s) AND (%(action)s::text IS NULL OR action = %(action)s)
+   AND (%(target_kind)s::text IS NULL OR target_kind = %(target_kind)s)
+   AND (%(target)s::text IS NULL OR target = %(target)s)
+   AND (%(only)s::text IS NULL OR refused = (%(only)s = 'refused'))
  ORDER BY id DESC LIMIT %(limit)s
 
 -- name: task_audit

@@ -16,7 +16,8 @@ from django.views.decorators.http import require_POST
 
 from dispatch import errors
 from dispatch.live import snapshots, words
-from dispatch.services import policy
+from dispatch.live.cells import palette
+from dispatch.services import audit, audit_text, policy
 from dispatch.ui import pages
 
 #: kind → field, label, what an empty field means (no text: it needs a value)
@@ -38,6 +39,7 @@ FIELDS: Mapping[str, Sequence[tuple[str, str, str]]] = {
         ("user_max", "Maximum of a user", "as the pool"),
     ),
 }
+CHANGES = 6  #: of one object, beside its editor
 NUMBER = re.compile(r"[-+]?(\d{1,15}([.,]\d{0,9})?|[.,]\d{1,9})")
 
 Values = Mapping[str, Any]
@@ -73,6 +75,18 @@ def save(request: HttpRequest, kind: str, slug: str) -> HttpResponse:
     return redirect(f"/fairness/{kind}/{slug}")
 
 
+@pages.command
+def undo(request: HttpRequest, kind: str, slug: str) -> pages.Told:
+    """Set the values that one change of the audit replaced, unless they were changed again since."""
+    person, entry = pages.person(request), request.POST.get("entry", "")
+    current = policy.get(person, _known(kind), slug)
+    found = next((one for one in _changes(person, kind, current) if str(one["id"]) == entry), None)
+    if found is None or not found["undo"]:
+        raise errors.Conflict("These values were changed again since; edit them instead.")
+    policy.patch(person, kind, slug, current["version"], found["undo"], f"undo of: {found['text']}")
+    return f"Undone: {found['text']}", {}
+
+
 @require_POST
 @login_required
 def check(request: HttpRequest, kind: str, slug: str) -> HttpResponse:
@@ -106,20 +120,40 @@ def _show(
     refusal: errors.EvenflowError | None = None,
 ) -> HttpResponse:
     caller = pages.person(request)
+    now = pages.numbers(request)
     context: dict[str, Any] = {
         "tables": [{"kind": one, "fields": FIELDS[one], "rows": _rows(caller, one)} for one in FIELDS],
         "chosen": current,
         "kind": kind,
+        "targets": {row["slug"]: words.percent(row["share_target"]) for row in now["classes"] if row["demand"]},
+        "colours": palette.palette(row["slug"] for row in now["classes"]),
+        "guaranteed": sum(row["min"] for row in now["classes"]),
+        "slots": now["totals"]["slots"],
     }
     if current is not None:
         found = _errors(kind, getattr(refusal, "errors", []))
         context |= found | {"fields": _fields(kind, current, draft or {}, found["by_field"])}
         context["reason"] = request.POST.get("reason", "")
+        context["changes"] = _changes(caller, kind, current)
         if isinstance(refusal, errors.VersionConflict):
             context["news"] = _news(kind, request.POST, current)
-    response = pages.show(request, "ui/fairness.html", **context)
+    response = pages.show(request, "ui/fairness.html", "fairness", **context)
     response.status_code = refusal.status if refusal else 200
     return response
+
+
+def _changes(caller: Any, kind: str, current: Values) -> list[dict[str, Any]]:
+    """The newest edits of one object, each with the values that undoing it would set (none: overtaken)."""
+    narrow = {"target_kind": kind, "target": str(current["slug"]), "action": f"patch_{kind}", "only": "done"}
+    found = []
+    for row in audit.list_audit(caller, CHANGES, None, narrow).items:
+        before, after = row["before"] or {}, row["after"] or {}
+        names = [name for name, _, _ in FIELDS[kind] if name in after and before.get(name) != after[name]]
+        stands = names and all(current[name] == after[name] for name in names)
+        back = {name: before.get(name) for name in names} if stands else {}
+        text = ", ".join(audit_text.changes(before, after)) or "other fields"
+        found.append(row | {"text": text, "undo": back})
+    return found
 
 
 def _rows(caller: Any, kind: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from dispatch import errors
 from dispatch.live import topics, words
+from dispatch.live.cells.workers import ONLY
 from dispatch.services import worker_control
 from dispatch.ui import pages
 
@@ -21,10 +22,20 @@ VERBS = {
 }
 
 
+WORDS = {"trouble": "Need a hand", "steered": "Steered", "live": "Live"}
+
+
 @pages.page
 def workers(request: HttpRequest) -> HttpResponse:
-    """Slots by class in one strip, then one row per worker."""
-    return pages.show(request, "ui/workers.html", "workers")
+    """Slots by class in one strip, then one row per worker; `?only=` narrows them."""
+    only = request.GET.get("only", "")
+    name = f"workers:{only}" if only in ONLY else "workers"
+    seen = pages.numbers(request)["workers"]
+    filters = [(word, states, sum(row["state"] in states for row in seen)) for word, states in ONLY.items()]
+    segments = [("All", "", len(seen), name == "workers")] + [
+        (WORDS[word], word, count, name == f"workers:{word}") for word, _, count in filters
+    ]
+    return pages.show(request, "ui/workers.html", name, segments=segments)
 
 
 @pages.page
