@@ -59,12 +59,25 @@ def _class(row: Mapping[str, Any], colour: str, top: float) -> dict[str, Any]:
         "rate": words.decimal(row["dispatched_per_s"]),
         "target": words.percent(row["share_target"]) if demand else words.MISSING,
         "share": words.percent(row["share_achieved"]) if demand or achieved else words.MISSING,
+        **_burn(row),
         "deficit": words.signed(row["deficit"]) if demand else words.MISSING,
         "idle": demand or achieved > 0,
         "demanded": not demand,
         "weight": words.weight(row["weight"]),
         "version": row["version"],
         **shapes.share_bar(achieved, target if demand else achieved, top),
+    }
+
+
+def _burn(row: Mapping[str, Any]) -> dict[str, Any]:
+    """How fast the last hour used up what may miss the SLO of the wait: 1 is just sustainable."""
+    burn = ((row.get("slo") or {}).get("queue") or {}).get("1h", {}).get("burn")
+    tone = "" if burn is None or burn <= 1 else "watch" if burn <= 6 else "breach"
+    return {
+        "burn": words.MISSING if burn is None else f"{words.decimal(burn)} ×",
+        "burn.tone": tone,
+        "burn.icon": tone or "ok",
+        "burn.calm": not tone,
     }
 
 
