@@ -16,8 +16,10 @@ pages = get_asgi_application()  # sets Django up, which what follows needs
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 
 from dispatch import hot, mcp  # noqa: E402
-from dispatch.jobs import lifeline  # noqa: E402
+from dispatch.api import webpulse  # noqa: E402
+from dispatch.jobs import lifeline, vigil  # noqa: E402
 from dispatch.live.routing import websocket  # noqa: E402
 
 lifeline.name_process("ef-web")
+webpulse.current.on_tick = vigil.inherited().beat
 application = mcp.application(hot.application(ProtocolTypeRouter({"http": pages, "websocket": websocket})))

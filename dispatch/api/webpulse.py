@@ -8,6 +8,7 @@ import atexit
 import logging
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from django.conf import settings
@@ -27,6 +28,7 @@ class Pulse:
     def __init__(self, kind: str = "web") -> None:
         self.kind = kind
         self.id: int | None = None
+        self.on_tick: Callable[[], None] = lambda: None  # for whoever started this process
         self._ticked: float | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -41,6 +43,7 @@ class Pulse:
     def tick(self) -> None:
         """The event loop turns. From the first tick on, silence stops the pulse."""
         self._ticked = time.monotonic()
+        self.on_tick()
 
     def stop(self) -> None:
         """Say goodbye, so that nobody waits for this process."""

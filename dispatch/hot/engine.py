@@ -95,7 +95,7 @@ class Engine:
             self._loop = loop
             webpulse.current.start()
             listener = listen.AsyncListener({events.SESSION: self._hear}, self.parking.wake_all, name="hot")
-            self._tasks = [loop.create_task(listener.run()), loop.create_task(self._poll())]
+            self._tasks = [loop.create_task(work) for work in (listener.run(), self._poll(), self._tick())]
 
     async def stop(self) -> None:
         """Let parked claims answer, finish what runs, end the threads."""
@@ -112,9 +112,14 @@ class Engine:
     def _hear(self, payload: str) -> None:
         self.parking.wake(listen.ids(payload))
 
-    async def _poll(self) -> None:
+    async def _tick(self) -> None:
+        """Apart from `_poll`, which waits for the database: the loop turns, whatever that does."""
         while True:
             webpulse.current.tick()
+            await asyncio.sleep(POLL_S)
+
+    async def _poll(self) -> None:
+        while True:
             await asyncio.sleep(POLL_S)
             if waiting := self.parking.sessions():
                 with suppress(Exception):  # a database that is away is tried again in a second

@@ -22,7 +22,7 @@ from django_q.queues import Queue
 from django_q.signals import post_spawn
 
 from dispatch.jobs import lifeline
-from dispatch.jobs.vigil import Beat, Vigil
+from dispatch.jobs.vigil import Beat, Vigil, inherited
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class DispatchSentinel(q2.Sentinel):
         for process in [self.monitor, self.pusher, *self.pool]:
             name, beat = self.loops.get(process), getattr(process, "beat", None)
             # a loop that is started again is the same one to the watch: its patience grows
-            why = self.vigil.look(name or process.name, process.pid, beat.count if beat else None)
+            why = self.vigil.look(name or process.name, process.pid, beat and beat.count)
             if why:
                 logger.warning("the %s (process %s) %s and is killed", name or "q2 process", process.pid, why)
                 process.kill()
@@ -182,7 +182,7 @@ def run() -> None:
     """Run until SIGTERM or SIGINT; a sentinel that dies or stands still is replaced within seconds."""
     lifeline.name_process("ef-cluster")
     lifeline.bind_forks()
-    stop = lifeline.Stop(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    stop = lifeline.Stop(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, looked=inherited().beat)
     cluster, vigil = DispatchCluster(stop), Vigil()  # the cluster takes the first two signals over, and passes them on
     while not stop.is_set():
         cluster.start()

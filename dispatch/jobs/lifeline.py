@@ -67,6 +67,7 @@ class Stop:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Sleep for at most `timeout` seconds, less when the stop is asked for; whether it was."""
+        self._looked()
         if not self._set:
             select.select([self._read], [], [], timeout)
         return self._set

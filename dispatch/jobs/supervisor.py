@@ -1,7 +1,7 @@
 """Keeps a few child processes running: starts them, starts them again when they die, stops them all.
 
 A child that dies is started again at once the first time, then with a growing pause (RESTART_S) that is forgotten
-after STEADY_S seconds of life. One that is stopped (jobs/vigil.py) is killed, and so started again. Children get a
+after STEADY_S seconds of life. One that stands still (jobs/vigil.py) is killed, and so started again. Children get a
 session of their own, so that Ctrl-C reaches the supervisor alone, and die with it. Not for threads: call it from the
 main thread of a single-threaded process.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dispatch.jobs import lifeline
-from dispatch.jobs.vigil import Vigil
+from dispatch.jobs.vigil import HANDLE, Beat, Vigil
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Part:
     env: Mapping[str, str]
     cwd: Path
     pass_fds: tuple[int, ...] = ()
-    watch: bool = True  # kill it when it is stopped; off for agents, whom leases watch over
+    watch: bool = True  # kill it when it stands still; off for agents, whom leases watch over
     wave: int = 0  # higher waves are stopped first, and are gone before the next one is asked to go
 
 
@@ -43,6 +43,7 @@ class Part:
 class _Child:
     part: Part
     process: "subprocess.Popen[bytes] | None" = None
+    beat: Beat = field(default_factory=Beat)
     started: float = 0.0
     deaths: int = 0
     due: float = field(default_factory=time.monotonic)
@@ -68,14 +69,14 @@ class Supervisor:
         now = time.monotonic()
         for child in self._children:
             if child.process is not None and child.process.poll() is None:
-                self._look(child.part, child.process)
+                self._look(child.part, child.process, child.beat)
             elif child.process is not None:
                 self._bury(child, now)
             if child.process is None and child.due <= now:
                 _start(child)
 
-    def _look(self, part: Part, process: "subprocess.Popen[bytes]") -> None:
-        if part.watch and (why := self._vigil.look(part.name, process.pid)):
+    def _look(self, part: Part, process: "subprocess.Popen[bytes]", beat: Beat) -> None:
+        if part.watch and (why := self._vigil.look(part.name, process.pid, beat.count)):
             logger.warning("%s (process %s) %s and is killed", part.name, process.pid, why)
             process.kill()
 
@@ -111,12 +112,13 @@ def _stop(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
 def _start(child: _Child) -> None:
     part = child.part
     child.started = time.monotonic()
+    child.beat.begin()
     child.process = subprocess.Popen(
         part.command,
-        env=dict(part.env),
+        env={**part.env, HANDLE: str(child.beat.handle)},
         cwd=part.cwd,
         stdin=subprocess.DEVNULL,
-        pass_fds=part.pass_fds,
+        pass_fds=(*part.pass_fds, child.beat.handle),
         start_new_session=True,
         preexec_fn=functools.partial(lifeline.die_with, os.getpid()),  # safe: single-threaded
     )

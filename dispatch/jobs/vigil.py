@@ -1,16 +1,18 @@
 """Notices processes that stand still, so that whoever started them can replace them.
 
 Two signs. The kernel says that a process is stopped (SIGSTOP) for STOPPED_S; or its beat, a number in shared memory
-that its loop counts up, has not moved for STILL_S. Nothing here asks the database, so an outage of it stops no beat as
-long as the loop goes round; one that hangs inside a statement is struck once, and then with twice the patience each
-time: a database that hangs makes no storm of restarts. Time counts only while the watcher itself runs, so that a
-machine or a terminal that slept as a whole wakes up unharmed. Linux only (/proc).
+that its loop counts up, has not moved for STILL_S (who has not begun to beat is not judged by it). Nothing here asks
+the database, so an outage of it stops no beat as long as the loop goes round; one that hangs inside a statement is
+struck once, and then with twice the patience each time: a database that hangs makes no storm of restarts. Time counts
+only while the watcher itself runs, so that a machine or a terminal that slept as a whole wakes up unharmed. Linux only.
 """
 
+import os
+import struct
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 
 STOPPED_S = 5.0
@@ -21,20 +23,43 @@ STEP_S = 1.0  # more than this between two looks is the watcher's own sleep
 GONE_S = 60.0  # who has not been looked at for so long is forgotten
 
 
-class Beat:
-    """A number that its owner counts up and its watcher reads; made before the fork."""
+HANDLE = "EVENFLOW_BEAT_FD"  # tells a program that is started (not forked) which handle its beat has
 
-    def __init__(self) -> None:
-        self._count = RawValue("Q", 0)
+
+class Beat:
+    """A number in shared memory that its owner counts up and its watcher reads.
+
+    Made by the watcher, before the fork; a program that it starts finds its own by `inherited()`.
+    """
+
+    def __init__(self, handle: int | None = None) -> None:
+        self.handle = os.memfd_create("evenflow-beat") if handle is None else handle  # for a program that is started
+        self._count = 0
+        weakref.finalize(self, os.close, self.handle)
 
     def beat(self) -> None:
         """The loop goes round."""
-        self._count.value += 1
+        self._count += 1
+        self._write(self._count)
+
+    def begin(self) -> None:
+        """Nothing has beaten yet: a new life begins."""
+        self._write(0)
+
+    def _write(self, count: int) -> None:
+        os.pwrite(self.handle, struct.pack("=Q", count), 0)
 
     @property
-    def count(self) -> int:
-        """How often it has beaten."""
-        return int(self._count.value)
+    def count(self) -> int | None:
+        """How often it has beaten; None while it has not."""
+        stored = os.pread(self.handle, 8, 0)
+        return (struct.unpack("=Q", stored)[0] or None) if stored else None
+
+
+def inherited() -> Beat:
+    """The beat that whoever started this program looks at; one that nobody looks at where there is none."""
+    handle = os.environ.pop(HANDLE, "")
+    return Beat(int(handle) if handle else None)
 
 
 @dataclass

@@ -114,11 +114,41 @@ def test_the_supervisor_replaces_a_stopped_child_but_no_agent(tmp_path: Path, mo
         supervisor.stop()
 
 
+def test_a_program_that_hangs_after_it_has_beaten_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STILL_S", 0.5)
+    code = (
+        "import os, sys, time; from pathlib import Path; from dispatch.jobs import vigil\n"
+        "beat, lives = vigil.inherited(), len(list(Path(sys.argv[1]).iterdir()))\n"
+        "(Path(sys.argv[1]) / str(os.getpid())).touch()\n"
+        "assert vigil.HANDLE not in os.environ\n"
+        "if not lives: beat.beat(); time.sleep(60)\n"  # the first one hangs
+        "while True: beat.beat(); time.sleep(0.05)"
+    )
+    supervisor, root = Supervisor(), Path(__file__).resolve().parent.parent.parent
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    supervisor.add(Part(name="web", command=command, env=dict(os.environ), cwd=root))
+    try:
+        end = time.monotonic() + 20
+        while len(list(tmp_path.iterdir())) < 2:
+            supervisor.tick()
+            assert time.monotonic() < end, "it was not replaced"
+            time.sleep(0.02)
+        for _ in range(50):
+            supervisor.tick()
+            time.sleep(0.02)
+        assert len(list(tmp_path.iterdir())) == 2, "the second one beats on"
+    finally:
+        supervisor.stop()
+
+
 def test_beats_are_counted_across_a_fork() -> None:
     beat = Beat()
+    assert beat.count is None, "who has not begun is not judged"
     pid = os.fork()
     if pid == 0:
         beat.beat()
         os._exit(0)
     os.waitpid(pid, 0)
     assert beat.count == 1
+    beat.begin()
+    assert beat.count is None
