@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dispatch.agent.errors import ApiError, Interrupted, Unreachable
+from dispatch.agent.version import VERSION
 
 FIRST_DELAY = 0.1  # seconds
 MAX_DELAY = 5.0  # seconds
@@ -35,7 +36,11 @@ class Transport:
             raise ValueError(f"url must look like http://host:port, not {url!r}")
         self._host, self._port, self._prefix = parts.hostname, parts.port, parts.path.rstrip("/")
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
-        self._headers = {"Authorization": f"Bearer {key}", "Accept": "application/json", "User-Agent": "evenflow-agent"}
+        self._headers = {
+            "Authorization": f"Bearer {key}",
+            "Accept": "application/json",
+            "User-Agent": f"evenflow-agent/{VERSION}",
+        }
         self.timeout_s = timeout_s
         self.retry_for_s = retry_for_s
         self._lock = threading.Lock()

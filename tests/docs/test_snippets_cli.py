@@ -2,9 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tomllib
+import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,22 +28,31 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture
+AGENT = """
+import sys
+from dispatch.agent import Client
+assert not any(name.startswith(("django", "pydantic")) for name in sys.modules)
+with Client(sys.argv[1], sys.argv[2], name="bare") as client, client.claim() as job:
+    job.result = {"from": sys.prefix}
+"""
+
+
+@pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
     with running() as started:
+        started.ok("POST", "/api/v1/classes", {"slug": "batch"})
+        started.ok("POST", "/api/v1/tenants", {"slug": "sales"})
         yield started
 
 
 @pytest.fixture
 def folder(product: Product, tmp_path: Path) -> Path:
-    """A folder with the ready-file and the programs that the pages speak of; the classes and tenants are there."""
+    """A folder with the ready-file and the programs that the pages speak of."""
     (tmp_path / ".data").mkdir()
     (tmp_path / ".data/ready.json").write_text(product.ready_file.read_text())
     for name, text in PROGRAMS.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    product.ok("POST", "/api/v1/classes", {"slug": "batch"})
-    product.ok("POST", "/api/v1/tenants", {"slug": "sales"})
     return tmp_path
 
 
@@ -97,3 +109,33 @@ def test_the_reference_submits_lines(product: Product, folder: Path) -> None:
     ]
     assert len(first) == 3
     assert again == first, "the same keys are the same tasks"
+
+
+def test_the_agents_wheel_works_where_nothing_else_is_installed(product: Product, tmp_path: Path) -> None:
+    for part in ("packaging/agent", "dispatch/agent"):  # a build leaves things behind: not in our tree
+        shutil.copytree(
+            ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
+        )
+    pip, offline = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"], ["--no-index", "--no-deps"]
+    wheel = [*pip, "wheel", *offline, "--no-build-isolation", "-w", "dist", "packaging/agent"]
+    subprocess.run(wheel, cwd=tmp_path, check=True)
+    (built,) = (tmp_path / "dist").iterdir()
+    bare = tmp_path / "bare"
+    venv.create(bare)
+    subprocess.run([*pip, "--python", str(bare), "install", *offline, str(built)], check=True)
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "EVENFLOW_URL": product.url}
+
+    def run(*words: str, **more: str) -> str:
+        done = subprocess.run(words, cwd=tmp_path, env=env | more, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    evenflow, key = str(bare / "bin/evenflow"), product.admin_key
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert run(evenflow, "--version") == f"evenflow {project['version']}\n"
+    assert built.name.startswith(f"evenflow_agent-{project['version']}-")
+    number = run(evenflow, "submit", "1", "--tenant", "sales", "--class", "batch", EVENFLOW_KEY=key).strip()
+    run(str(bare / "bin/python"), "-I", "-c", AGENT, product.url, key)
+    told = json.loads(run(evenflow, "--json", "get", number, EVENFLOW_KEY=key))
+    assert (told["state"], told["result"]) == ("succeeded", {"from": str(bare)})
+    assert str(bare) in run(str(bare / "bin/python"), "-I", "-c", "import dispatch.agent as a; print(a.__file__)")

@@ -16,6 +16,7 @@ from typing import NoReturn
 from dispatch.agent.cli import beside, bulk, exits, fleet, get, keys, login, mcp, pause, share, submit, tasks, why, work
 from dispatch.agent.cli.grammar import Grammar
 from dispatch.agent.cli.output import Output
+from dispatch.agent.version import VERSION
 
 COMMANDS = (login, submit, get, tasks, why, bulk, share, fleet, pause, keys, work, mcp, beside)
 
@@ -51,7 +52,7 @@ def run() -> NoReturn:
 
 def parser() -> argparse.ArgumentParser:
     """The whole grammar; `args.run(args, out)` is the chosen command."""
-    common = argparse.ArgumentParser(add_help=False)
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--json", action="store_true", help="print JSON instead of text")
     common.add_argument("--url", metavar="URL", help="the server (else EVENFLOW_URL, else the one of `evenflow login`)")
     common.add_argument(
@@ -63,10 +64,13 @@ def parser() -> argparse.ArgumentParser:
     )
     top = argparse.ArgumentParser(
         prog="evenflow",
+        parents=[common],
         description="Submit, work on, watch and steer the tasks of an Evenflow server.",
         epilog="Exit codes: 0 done, 1 the answer is no, 2 wrong usage, 65 refused, 66 not found, 69 unreachable, "
         "75 try later, 77 not permitted, 78 not set up. `evenflow COMMAND --help` shows one command.",
     )
+    top.set_defaults(json=False, url=None, retry_for=None)  # each option may stand before or after the command
+    top.add_argument("--version", action="version", version=f"evenflow {VERSION}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     grammar = Grammar(commands, common)
     for module in COMMANDS:
