@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dispatch.agent.cli import beside, bulk, exits, fleet, get, keys, login, mcp, pause, share, submit, tasks, why, work
 from dispatch.agent.cli.grammar import Grammar
@@ -52,8 +52,25 @@ def run() -> NoReturn:
 
 def parser() -> argparse.ArgumentParser:
     """The whole grammar; `args.run(args, out)` is the chosen command."""
-    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    common.add_argument("--json", action="store_true", help="print JSON instead of text")
+    top = argparse.ArgumentParser(
+        prog="evenflow",
+        parents=[_common(None)],
+        description="Submit, work on, watch and steer the tasks of an Evenflow server.",
+        epilog="Exit codes: 0 done, 1 the answer is no, 2 wrong usage, 65 refused, 66 not found, 69 unreachable, "
+        "75 try later, 77 not permitted, 78 not set up. `evenflow COMMAND --help` shows one command.",
+    )
+    top.add_argument("--version", action="version", version=f"evenflow {VERSION}")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    grammar = Grammar(commands, _common(argparse.SUPPRESS))
+    for module in COMMANDS:
+        module.add(grammar)
+    return top
+
+
+def _common(default: Any) -> argparse.ArgumentParser:
+    """The options of every command, which may stand before the command too: then `default` must not undo them."""
+    common = argparse.ArgumentParser(add_help=False, argument_default=default)
+    common.add_argument("--json", action="store_true", default=default or False, help="print JSON instead of text")
     common.add_argument("--url", metavar="URL", help="the server (else EVENFLOW_URL, else the one of `evenflow login`)")
     common.add_argument(
         "--retry-for",
@@ -62,17 +79,4 @@ def parser() -> argparse.ArgumentParser:
         dest="retry_for",
         help="go on trying so long while the server cannot be reached or says 429 or 5xx (3; for `work` 60)",
     )
-    top = argparse.ArgumentParser(
-        prog="evenflow",
-        parents=[common],
-        description="Submit, work on, watch and steer the tasks of an Evenflow server.",
-        epilog="Exit codes: 0 done, 1 the answer is no, 2 wrong usage, 65 refused, 66 not found, 69 unreachable, "
-        "75 try later, 77 not permitted, 78 not set up. `evenflow COMMAND --help` shows one command.",
-    )
-    top.set_defaults(json=False, url=None, retry_for=None)  # each option may stand before or after the command
-    top.add_argument("--version", action="version", version=f"evenflow {VERSION}")
-    commands = top.add_subparsers(metavar="COMMAND", required=True)
-    grammar = Grammar(commands, common)
-    for module in COMMANDS:
-        module.add(grammar)
-    return top
+    return common
