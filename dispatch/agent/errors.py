@@ -20,7 +20,7 @@ class ApiError(AgentError):
     """A refusal by the server (application/problem+json).
 
     `slug`: the stable word, e.g. "validation"; `errors`: [{"field", "message"}] for 422;
-    `retry_after_s`: seconds, where the server named them.
+    `retry_after_s`: seconds, where the server named them; `no_such_address`: it is the address that is not there.
     """
 
     def __init__(
@@ -30,6 +30,7 @@ class ApiError(AgentError):
         detail: str = "",
         errors: Sequence[Mapping[str, Any]] = (),
         retry_after_s: float | None = None,
+        no_such_address: bool = False,
     ) -> None:
         fields = "; ".join(f"{item.get('field')}: {item.get('message')}" for item in errors)
         super().__init__(f"{status} {slug}: {fields or detail}")
@@ -38,6 +39,7 @@ class ApiError(AgentError):
         self.detail = detail
         self.errors = list(errors)
         self.retry_after_s = retry_after_s
+        self.no_such_address = no_such_address
 
 
 class LeaseLost(AgentError):

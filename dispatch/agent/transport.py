@@ -191,7 +191,8 @@ def _decode(response: http.client.HTTPResponse, raw: bytes) -> Any:
         problem = {}
     slug = str(problem.get("type", "")).rstrip("/").rsplit("/", 1)[-1]
     detail = str(problem.get("detail") or problem.get("title") or response.reason)
-    raise ApiError(response.status, slug, detail, problem.get("errors") or (), _seconds(response))
+    unknown = response.status == 404 and (not slug or "address" in problem)
+    raise ApiError(response.status, slug, detail, problem.get("errors") or (), _seconds(response), unknown)
 
 
 def _seconds(response: http.client.HTTPResponse) -> float | None:

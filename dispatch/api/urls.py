@@ -45,7 +45,7 @@ for routes in (
 
 def missing(request: HttpRequest) -> HttpResponse:
     """Every address below /api/ that is no route."""
-    return problems.response(problems.problem(NotFound("There is no such address.")))
+    return problems.response(problems.problem(NotFound("There is no such address.", address=request.path)))
 
 
 missing.csrf_exempt = True  # type: ignore[attr-defined]  # answers 404 to every method

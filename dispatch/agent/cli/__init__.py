@@ -13,12 +13,30 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, NoReturn
 
-from dispatch.agent.cli import beside, bulk, exits, fleet, get, keys, login, mcp, pause, share, submit, tasks, why, work
+from dispatch.agent.cli import (
+    alerts,
+    beside,
+    bulk,
+    changes,
+    doctor,
+    exits,
+    fleet,
+    get,
+    keys,
+    login,
+    mcp,
+    pause,
+    share,
+    submit,
+    tasks,
+    why,
+    work,
+)
 from dispatch.agent.cli.grammar import Grammar
 from dispatch.agent.cli.output import Output
 from dispatch.agent.version import VERSION
 
-COMMANDS = (login, submit, get, tasks, why, bulk, share, fleet, pause, keys, work, mcp, beside)
+COMMANDS = (login, submit, get, tasks, why, bulk, share, fleet, pause, alerts, changes, keys, work, mcp, doctor, beside)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,6 +1,6 @@
-"""`evenflow simulate` and `evenflow doctor`: management commands of a server, run where its `manage.py` is.
+"""`evenflow simulate`: a management command of a server, run where its `manage.py` is.
 
-They need the server's code and settings, so they exist only in a checkout; elsewhere the command says so.
+It needs the server's code, so it exists only in a checkout; elsewhere the command says so.
 """
 
 import argparse
@@ -16,10 +16,9 @@ MANAGE = Path(__file__).resolve().parents[3] / "manage.py"
 
 
 def add(commands: Grammar) -> None:
-    """Declare both commands."""
-    for verb, help in (("simulate", "try a policy on recorded or made-up load"), ("doctor", "check a server's set-up")):
-        command = commands.command(verb, f"{help} (manage.py {verb}, in the server's checkout)")
-        command.set_defaults(run=run, verb=verb)
+    """Declare the command."""
+    help = "try a policy on recorded or made-up load (manage.py simulate, in the server's checkout)"
+    commands.command("simulate", help).set_defaults(run=run, verb="simulate")
 
 
 def run(args: argparse.Namespace, out: Output) -> int:

@@ -1,4 +1,6 @@
-"""`evenflow requeue` and `evenflow cancel`: some tasks by their ids, or all that match search words.
+"""`evenflow requeue`, `cancel` and `discard`: some tasks by their ids, or all that match search words.
+
+Dead tasks are discarded by search words only: it is final, and a dry run shows first what is meant.
 
 By words it is a bulk job of the server, paced and watched: --dry-run freezes the ids and shows how many there are,
 `--from JOB` then runs exactly those, --rate and --max-in-flight pace it, --canary tries a few first, --stop-above ends
@@ -18,14 +20,20 @@ from dispatch.agent.errors import ApiError
 POLL_S = 1.0
 ENDED = {"done", "finished", "completed", "aborted", "stopped", "failed", "previewed", "dry_run"}
 GOOD = {"done", "finished", "completed", "previewed", "dry_run"}
+VERBS = {
+    "requeue": "give dead tasks a fresh life, by id or by search words",
+    "cancel": "cancel tasks, by id or by search words",
+    "discard": "give up dead tasks for good, by search words",
+}
 PACE = ("rate_per_s", "max_in_flight", "canary", "stop_above")
 
 
 def add(commands: grammar.Grammar) -> None:
-    """Declare both commands."""
-    for verb, help in (("requeue", "give dead tasks a fresh life"), ("cancel", "cancel tasks")):
-        command = commands.command(verb, f"{help}, by id or by search words")
-        command.add_argument("what", nargs="*", metavar="ID|WORD", help=f"task ids, or {search.HELP}")
+    """Declare the commands."""
+    for verb, help in VERBS.items():
+        command = commands.command(verb, help)
+        what = search.HELP if verb == "discard" else f"task ids, or {search.HELP}"
+        command.add_argument("what", nargs="*", metavar="WORD" if verb == "discard" else "ID|WORD", help=what)
         command.add_argument("--reason", default="", help="for the audit; needed with search words")
         command.add_argument("--dry-run", action="store_true", help="only count, and freeze the ids")
         command.add_argument("--from", metavar="JOB", type=int, dest="source", help="run what that dry run froze")
@@ -46,6 +54,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
         return _job(connect(args), body, args, out)
     if not args.what or args.source is not None:
         raise exits.Trouble("name task ids, or search words, or --from JOB", exits.USAGE)
+    if ids and args.verb == "discard":
+        raise exits.Trouble("`discard` takes search words, such as fingerprint:… or key:…", exits.USAGE)
     if len(ids) == len(args.what):
         if pace or args.dry_run:
             raise exits.Trouble("pace and --dry-run are for search words, not for ids", exits.USAGE)

@@ -79,7 +79,7 @@ def _refusal(error: ApiError) -> Problem:
     sentence, hint = error.detail, ""
     if error.errors:
         sentence = "; ".join(_field(item) for item in error.errors)
-    if error.status == 404 and (not error.slug or "no such address" in error.detail):
+    if error.no_such_address:
         sentence = f"this server does not know that address ({error.status} {error.detail.rstrip('.')})"
         hint = "It may be older than this command, or no Evenflow server at all."
     elif error.status == 401:
