@@ -24,7 +24,7 @@ def _departments() -> None:
 
 def look() -> list[tuple[str, str]]:
     """Sample, detect; what is open then. Samples of before go back, for the transaction's clock stands."""
-    fleet.sql("UPDATE queue_sample SET at = at - interval '1 s'")
+    fleet.age_samples(1)
     fleet.sql("UPDATE sample_mark SET flow_to = flow_to - interval '1 s'")
     sampling.sample()
     detection.detect()

@@ -28,7 +28,7 @@ def pass_time(seconds: float) -> None:
     """Everything that was happens so much earlier: the transaction's clock stands."""
     back = f"interval '{seconds} s'"
     fleet.sql(f"UPDATE sample_mark SET flow_to = flow_to - {back}, tenants_to = tenants_to - {back}")
-    fleet.sql(f"UPDATE queue_sample SET at = at - {back}")
+    fleet.age_samples(seconds)
     fleet.sql(f"UPDATE lease SET granted_at = granted_at - {back}, delivered_at = delivered_at - {back}")
     fleet.sql(
         f"UPDATE attempt SET granted_at = granted_at - {back}, delivered_at = delivered_at - {back},"

@@ -59,7 +59,7 @@ def test_what_was_dispatched_is_sampled_once() -> None:
             decide()
         sampling.sample()
         counts.append(fleet.value("SELECT dispatched FROM queue_sample WHERE class_id = %s AND at = now()", class_id))
-        fleet.sql("UPDATE queue_sample SET at = at - interval '1 s'")
+        fleet.age_samples(1)
     assert counts == [2, 0, 4]
 
 
