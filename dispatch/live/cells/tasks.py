@@ -116,8 +116,14 @@ def why(found: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
             "owed": None if found["deficit"] is None else words.signed(found["deficit"]),
             "holders": [_holder(one) for one in found["holders"]],
         },
-        "answer": {**answer, "cause": cause or answer["cause"]},
+        "answer": {**answer, "cause": cause or answer["cause"], **_alarm(blockers)},
     }
+
+
+def _alarm(blockers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """What does not pass by waiting is tinted."""
+    hopeless = any(one["code"] == "no_capable_worker" for one in blockers)
+    return {"tone": "watch", "icon": "watch"} if hopeless else {}
 
 
 def _part(blocker: Mapping[str, Any]) -> str:

@@ -119,7 +119,10 @@ def _lane(one: Mapping[str, Any], place: Any, number: int) -> dict[str, Any]:
     start, end = place(one["start"]), place(one["end"])
     width = max(LEAST, end - start)
     fraction = one["fraction"]
-    before = start > 60  # the words stand where there is room for them
+    end, room = start + width, 20  # percent: the words stand behind the run, before it, or inside, where there is room
+    at, anchor = (
+        (end + 1, "start") if end < 100 - room else (start - 1, "end") if start > room else (start + 1, "start")
+    )
     return {
         "number": one["number"],
         "x": f"{start:.2f}%",
@@ -129,8 +132,8 @@ def _lane(one: Mapping[str, Any], place: Any, number: int) -> dict[str, Any]:
         "area": f"M0 28L100 {28 - 26 * (fraction or 0):.1f}V28z",
         "text": (f"{100 * fraction:.0f} %, " if fraction is not None else "") + one["word"],
         "worker": one["worker"],
-        "at": f"{start - 1:.2f}%" if before else f"{start + width + 1:.2f}%",
-        "anchor": "end" if before else "start",
+        "at": f"{at:.2f}%",
+        "anchor": anchor,
     }
 
 
