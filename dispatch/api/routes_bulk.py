@@ -109,3 +109,9 @@ def resume_bulk(request: HttpRequest, job_id: int) -> dict[str, Any]:
 def abort_bulk(request: HttpRequest, job_id: int) -> dict[str, Any]:
     """End a job; what it has done stays done."""
     return bulk.command(caller(request), known(job_id), "abort")
+
+
+@verb(router, "POST", "/bulk/{int:job_id}/undo", "undo_bulk", answer=Bulk)
+def undo_bulk(request: HttpRequest, job_id: int) -> dict[str, Any]:
+    """Put requeued tasks that no agent has started back among the dead; a job that still runs is aborted."""
+    return bulk.undo(caller(request), known(job_id))

@@ -47,6 +47,7 @@ def test_a_bulk_job_from_dry_run_to_done(world: World) -> None:
     assert (found["state"], found["done"], found["skipped"], found["new"]) == ("done", 3, [], 0)
     assert world.door.get(f"/tasks/{ids[0]}").data["state"] == "queued"
     assert world.door.post(f"{path}/abort", {}).data["state"] == "aborted"
+    assert world.door.post(f"{path}/undo", {}).data["done"] == 0
     assert [item["id"] for item in world.door.get("/bulk").data["items"]] == [done.data["id"], frozen.data["id"]]
 
 

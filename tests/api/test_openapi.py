@@ -35,6 +35,7 @@ OPERATIONS = {
     ("post", "/bulk/{job_id}/pause"): "pause_bulk",
     ("post", "/bulk/{job_id}/resume"): "resume_bulk",
     ("post", "/bulk/{job_id}/abort"): "abort_bulk",
+    ("post", "/bulk/{job_id}/undo"): "undo_bulk",
     ("patch", "/tasks/{task_id}"): "patch_task",
     ("get", "/tasks/changes"): "list_changes",
     ("get", "/alerts"): "list_alerts",
