@@ -62,6 +62,31 @@ document.addEventListener("cells", ({ detail }) => {
     want(region);
   }
 });
+// A list that is no live region: only its ticked rows are asked after now and then, and those that left it are marked.
+const ASK_MS = 3000;
+let asked = 0;
+
+async function ask(form) {
+  const ids = [...form.querySelectorAll(".tick input[name]:checked")].map((box) => box.value);
+  if (!ids.length || performance.now() < asked) return;
+  asked = performance.now() + ASK_MS;
+  const query = new URLSearchParams({ q: `${form.elements.q.value} id:${ids.length > 1 ? ids.join(",") : `${ids[0]},${ids[0]}`}` });
+  try {
+    const answer = await fetch(`${form.dataset.ask}?${query}`, { headers: { Accept: "text/html" }, redirect: "manual" });
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const left = new Set([...page.querySelectorAll("tr[data-id]")].map((row) => row.dataset.id));
+    for (const box of form.querySelectorAll(".tick input[name]:checked")) {
+      if (!ids.includes(box.value) || left.has(box.value)) continue;
+      box.closest("tr").setAttribute("data-gone", "");
+      box.checked = false;
+      box.disabled = true;
+    }
+    document.dispatchEvent(new CustomEvent("refreshed"));
+  } catch { /* asked again with the next numbers */ }
+}
+
+document.addEventListener("cells", () => { for (const form of document.querySelectorAll("form[data-ask]")) ask(form); });
 document.addEventListener("focusout", () => setTimeout(() => {
   for (const region of document.querySelectorAll("[data-waits]")) if (!busy(region)) { delete region.dataset.waits; want(region); }
 }, 200));

@@ -215,6 +215,15 @@ def test_ticks_stay_when_rows_come_and_go(product: Product, page: Page) -> None:
     expect(page.locator("[data-picked]")).to_contain_text("1 selected, 5 tasks · 1 gone meanwhile")
     expect(group(page, "Timeout").get_by_role("checkbox")).to_be_checked()
 
+    page.goto("/tasks?q=state%3Adead+tenant%3Aalpha")
+    ids = [str(page.locator("tr[data-id]").nth(place).get_attribute("data-id")) for place in range(3)]
+    for number in ids:
+        page.get_by_label(f"Tick task {number}").check()
+    product.ok("POST", f"/api/v1/tasks/{ids[1]}/requeue", {})
+    expect(page.locator(f'tr[data-id="{ids[1]}"]')).to_have_attribute("data-gone", "", timeout=9000)
+    expect(page.locator("[data-picked]")).to_have_text("2 selected · 1 gone meanwhile")
+    expect(page.get_by_label(f"Tick task {ids[0]}")).to_be_checked()
+
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["1280", "390"])
