@@ -3,11 +3,12 @@
 from typing import Any
 
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from ninja import Query, Router
 
-from dispatch.api import answers
+from dispatch.api import answers, streaming
 from dispatch.api import schemas_policy as schemas
-from dispatch.api.app import caller, verb
+from dispatch.api.app import PROBLEMS, caller, check_query, verb
 from dispatch.api.routes_tasks import known, page
 from dispatch.api.schemas_tasks import ListQuery
 from dispatch.errors import Invalid, NotFound
@@ -57,6 +58,20 @@ def get_stats(request: HttpRequest, query: Query[schemas.StatsQuery]) -> dict[st
 
 
 @verb(router, "GET", "/audit", "list_audit", answer=answers.Items)
-def list_audit(request: HttpRequest, query: Query[ListQuery]) -> dict[str, Any]:
+def list_audit(request: HttpRequest, query: Query[schemas.AuditQuery]) -> dict[str, Any]:
     """Who changed what, newest first."""
-    return page(audit.list_audit(caller(request), query.limit, query.cursor))
+    filters = query.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
+    return page(audit.list_audit(caller(request), query.limit, query.cursor, filters))
+
+
+@router.get(
+    "/audit.csv",
+    operation_id="export_audit",
+    openapi_extra={"responses": {200: {"description": "OK", "content": {"text/csv": {"schema": {"type": "string"}}}}}},
+    response={PROBLEMS: answers.Problem},
+)
+def export_audit(request: HttpRequest, query: Query[schemas.AuditFilter]) -> HttpResponseBase:
+    """The same as a sheet, all of it, without formulas."""
+    check_query(request, frozenset(schemas.AuditFilter.model_fields))
+    rows = audit.export(caller(request), query.model_dump(exclude_none=True))
+    return streaming.sheet(request, "audit.csv", audit.EXPORTED, rows)

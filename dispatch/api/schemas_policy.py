@@ -84,6 +84,23 @@ class WorkersQuery(ListQuery):
     pool: Slug | None = None
 
 
+class AuditFilter(Query):
+    """Filters of the audit; they are all met."""
+
+    actor: Annotated[Text, Field(max_length=320)] | None = None
+    action: Annotated[Text, Field(max_length=48)] | None = None
+    target_kind: Annotated[Text, Field(max_length=32)] | None = None
+    target: Annotated[Text, Field(max_length=200)] | None = None
+    tenant: Slug | None = None
+    since: Time | None = None
+    until: Time | None = None
+    only: Literal["refused", "done"] | None = None
+
+
+class AuditQuery(AuditFilter, ListQuery):
+    """One page of the audit."""
+
+
 class StatsQuery(Query):
     """Whose numbers, and over how many seconds."""
 

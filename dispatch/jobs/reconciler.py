@@ -13,6 +13,7 @@ from typing import Any
 from dispatch.jobs.loops import DATABASE_ERRORS, RETRY_S, Pulse, Stop, reset_connection
 from dispatch.services import (
     alerts,
+    audit_chain,
     budget_watch,
     bulk_run,
     detection,
@@ -57,6 +58,7 @@ def steps() -> list[Step]:
         Step("sample", TICK_S, sampling.sample),
         Step("roll up samples", 10 * TICK_S, sampling.roll_up),
         Step("watch for uncovered work", TICK_S, uncovered.watch),
+        Step("chain the audit", TICK_S, audit_chain.advance),
         Step("watch cost budgets", 2 * TICK_S, budget_watch.watch),
         Step("end stale alerts", 5 * TICK_S, alerts.end_stale),
         Step("detect", 5 * TICK_S, detection.detect),

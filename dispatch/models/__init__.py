@@ -5,7 +5,7 @@ from dispatch.models.budget import Budget, BudgetExtra, BudgetSpend
 from dispatch.models.bulk import BulkItem, BulkJob
 from dispatch.models.fleet import Demand, PoolLeader, Process, Worker, WorkerSession
 from dispatch.models.ledger import Decision, LaneDelta, LaneDepth, LearnedCost, Settlement, ShareAccount
-from dispatch.models.operations import ApiKey, AuditEvent, IdempotencyKey
+from dispatch.models.operations import ApiKey, AuditEvent, AuditLink, IdempotencyKey
 from dispatch.models.people import Invitation, Membership, User
 from dispatch.models.policy import (
     Capability,
@@ -29,6 +29,7 @@ __all__ = [
     "ApiKey",
     "Attempt",
     "AuditEvent",
+    "AuditLink",
     "Budget",
     "BudgetExtra",
     "BudgetSpend",

@@ -51,6 +51,17 @@ class AuditEvent(models.Model):
         ]
 
 
+class AuditLink(models.Model):
+    """The place of one committed audit entry in the chain, with its hash (core/chain.py). Append-only by trigger."""
+
+    seq = models.BigIntegerField(primary_key=True)
+    event_id = models.BigIntegerField(unique=True)
+    hash = models.BinaryField()
+
+    class Meta:
+        db_table = "audit_link"
+
+
 class IdempotencyKey(models.Model):
     """The first answer to an Idempotency-Key, per API key and path, kept 24 h."""
 

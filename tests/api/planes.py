@@ -76,7 +76,7 @@ class Door:
         client = DjangoClient(raise_request_exception=False)
         kind = headers.pop("content-type", "")
         made = client.generic(method, path, body, content_type=kind, headers=headers)
-        return made.status_code, dict(made.headers), made.content
+        return made.status_code, dict(made.headers), made.getvalue()
 
 
 class HotDoor(Door):

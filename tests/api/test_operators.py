@@ -102,3 +102,22 @@ def test_a_lease_is_taken_back_once_and_for_a_reason(world: World) -> None:
     is_problem(world.door.post("/leases/123456/revoke", {"reason": "stuck"}), 404, "not-found")
     late = world.door.post(f"/tasks/{lease['task_id']}/complete", {"token": lease["token"]})
     is_problem(late, 409, "lease-lost")
+
+
+def test_the_audit_is_filtered_and_saved_as_a_sheet(world: World) -> None:
+    world.door.post("/tools", {"slug": "crm"})
+    assert [item["target"] for item in world.door.get("/audit?action=create_tool&target_kind=tool").data["items"]] == [
+        "crm"
+    ]
+    assert world.door.get("/audit?only=refused").data["items"] == []
+    assert world.door.get("/audit?colour=red").fields == ["colour"]
+    assert world.door.get("/audit?tenant=nobody").fields == ["tenant"]
+    sheet = world.door.send(
+        "GET", "/api/v1/audit.csv?target_kind=tool", b"", {"authorization": f"Bearer {world.door.key}"}
+    )
+    lines = sheet[2].decode().splitlines()
+    assert (sheet[0], sheet[1]["Content-Type"]) == (200, "text/csv; charset=utf-8")
+    assert lines[0].startswith("id,at,actor_kind,actor_name,action")
+    assert len(lines) == 2
+    assert world.door.get("/audit.csv?colour=red").fields == ["colour"]
+    is_problem(world.door.get("/audit.csv", key=world.key("submit")), 403, "forbidden")
