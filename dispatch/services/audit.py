@@ -83,7 +83,7 @@ def list_audit(
 ) -> Page:
     """Entries newest first (scope `read`); people and keys of a tenant see those about their tenant only.
 
-    `filters`, all met: FILTERS by exact value (an empty one asks for nothing), and TIMES from `since` to before `until`.
+    `filters`, all met: FILTERS by exact value (an empty one asks for nothing), and TIMES: from `since`, before `until`.
     """
     limit = paging.check_limit(limit)
     below = paging.decode("audit", cursor)[0] if cursor else 2**63 - 1
