@@ -1,6 +1,7 @@
 """The acting pages in a real Chromium on the real product: requeue by keyboard alone, all matching, hostile texts, big
 ones, a task that nobody can run, and axe on each page in light and dark, wide and narrow."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.ui.browsing import NARROW, WIDE, Visit, launch_arguments, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.timeout(240)]
 EVIL = "<img src=x onerror=\"document.title='owned'\"> </script><b> {{7*7}} javascript:alert(1) '\""
+DOOMS = itertools.count()
 LONG = "é€" * 12_000 + " end of it"
 
 
@@ -29,7 +31,7 @@ def product(browser_type_launch_args: dict[str, Any]) -> Iterator[Product]:
         for slug in ("alpha", "beta"):
             found.ok("POST", "/api/v1/tenants", {"slug": slug})
         die(found, 60, "alpha", "timeout after 30 s", "Timeout")
-        die(found, 40, "beta", "auth: key was refused", "Auth")
+        die(found, 40, "beta", "auth: key was refused", "Auth", capability="auth")
         die(found, 2, "alpha", EVIL, EVIL, payload={"x": EVIL})
         die(found, 1, "alpha", LONG, "Endless", payload={"text": "ü" * 300_000})
         yield found
@@ -51,17 +53,20 @@ def page(product: Product, browser: Browser, signed_in: Any) -> Iterator[Page]:
     visit.close()
 
 
-def die(product: Product, count: int, tenant: str, message: str, kind: str, payload: Any = None) -> list[int]:
-    """Have so many tasks fail for good, all at once; their ids."""
+def die(
+    product: Product, count: int, tenant: str, message: str, kind: str, payload: Any = None, capability: str = ""
+) -> list[int]:
+    """Have so many tasks fail for good, all at once; their ids. Nobody else's agent can run them later."""
+    needs = [capability or f"doom-{next(DOOMS)}"]
     task = {
         "tenant": tenant,
         "class": "batch",
         "type": "index",
         "payload": payload or {"n": 1},
-        "capabilities": ["doom"],
+        "capabilities": needs,
     }
     made = [one["id"] for one in product.ok("POST", "/api/v1/tasks", {"tasks": [task] * count})["tasks"]]
-    worker = {"name": "doomed", "capabilities": ["doom"], "slots": 200, "version": "4.2.0"}
+    worker = {"name": "doomed", "capabilities": needs, "slots": 200, "version": "4.2.0"}
     session = product.ok("POST", "/api/v1/workers", worker)["session_id"]
     left = count
     while left:
@@ -120,7 +125,7 @@ def test_a_group_is_requeued_by_keyboard_alone(product: Product, page: Page) -> 
 
 def work(product: Product, count: int) -> None:
     """Let a healthy agent finish so many tasks."""
-    worker = {"name": "healthy", "capabilities": ["doom"], "slots": 50, "version": "4.2.1"}
+    worker = {"name": "healthy", "capabilities": ["auth"], "slots": 50, "version": "4.2.1"}
     session = product.ok("POST", "/api/v1/workers", worker)["session_id"]
     left = count
     while left:
