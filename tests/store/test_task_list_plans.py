@@ -103,3 +103,10 @@ def test_no_search_looks_past_its_window(backlog: dict[str, Any]) -> None:
             plan = plan_of(query, {**given, "limit": 101, "window": 20_000, "after": 30_000})
             assert "Seq Scan on task" not in plan, (names, plan)
             assert plan.count("task_") + plan.count("lease") >= 1, (names, plan)
+
+
+def test_triage_reads_dead_letters_only(backlog: dict[str, Any]) -> None:
+    given = {"tenants": None, "pool_id": None, "fingerprint": None, "limit": 50_000}
+    for changes in ({}, {"tenants": backlog["tenant_ids"]}, {"fingerprint": "abc"}):
+        plan = plan_of("triage_counts", given | changes)
+        assert "Seq Scan on task" not in plan and "using task_" in plan or "on task_" in plan, plan
