@@ -42,7 +42,7 @@ export function listen(live) {
     if (event.detail === "pause") live?.toggle();
     else if (event.detail === "keys") help?.showModal();
     else if (event.detail === "theme") document.querySelector("[data-theme-next]")?.click();
-    else if (event.detail === "zone") document.querySelector("[data-zone]")?.click();
+    else if (event.detail === "zone") document.querySelector("button[data-zone]")?.click();
   });
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || off() || help?.open) return;

@@ -49,7 +49,7 @@ function set(element, text) {
 
 export function all(within = document) {
   for (const element of within.querySelectorAll("time[data-t][datetime]")) put(element, element.dateTime);
-  for (const button of document.querySelectorAll("[data-zone]")) {
+  for (const button of document.querySelectorAll("button[data-zone]")) {
     button.setAttribute("aria-pressed", String(local));
     set(button.querySelector("[data-zone-word]"), local ? zoneName(new Date()) : "UTC");
   }
@@ -66,4 +66,4 @@ export function toggle() {
 root.dataset.zone = local ? "local" : "utc";
 if (local) all();
 document.addEventListener("htmx:afterSwap", (event) => { if (local) all(event.target); });
-document.addEventListener("click", (event) => { if (event.target.closest?.("[data-zone]")) toggle(); });
+document.addEventListener("click", (event) => { if (event.target.closest?.("button[data-zone]")) toggle(); });

@@ -13,7 +13,7 @@ from tests.acceptance.harness import Product, running
 from tests.ui.browsing import NARROW, WIDE, Visit, launch_arguments, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.timeout(240)]
-EVIL = "<img src=x onerror=\"window.owned=1\"> </script><b> {{7*7}} javascript:alert(1) '\""
+EVIL = '<img src=x onerror="window.owned=1"> </script><b> {{7*7}} javascript:alert(1) \'"'
 DOOMS = itertools.count()
 LONG = "é€" * 12_000 + " end of it"
 

@@ -1,6 +1,6 @@
 """Rows and details of tasks: state, icon, tone, times in words."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,17 @@ OUTCOMES = {
     "timed_out": ("queued", "watch"),
     "expired": ("queued", "watch"),
 }
+#: first blocker → what the task waits for
+WAITS_FOR = {
+    "no_capable_worker": "for a worker that can run it",
+    "no_free_slot": "for a free slot on a worker that can run it",
+    "paused": "for a resume",
+    "tool_cooldown": "for a tool that cools down",
+    "budget_spent": "for a new budget",
+    "behind_in_lane": "behind older tasks of its queue",
+    "lower_share": "while others are owed more",
+    "reserved_for_others": "while slots are kept for others",
+} | dict.fromkeys(("class_max", "tenant_max", "user_max", "tool_max", "pool_budget"), "for room under a limit")
 FINAL = {"succeeded", "dead", "cancelled"}
 WAITING = {"scheduled", "queued", "held"}
 
@@ -117,7 +128,14 @@ def why(found: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
             "holders": [_holder(one) for one in found["holders"]],
         },
         "answer": {**answer, "cause": cause or answer["cause"], **_alarm(blockers)},
+        "waits_for": waits_for(blockers),
     }
+
+
+def waits_for(blockers: Sequence[Mapping[str, Any]]) -> str:
+    """What the wait is for, in the words of the page's first line."""
+    code = blockers[0]["code"] if blockers else ""
+    return WAITS_FOR.get(code, "for its turn")
 
 
 def _alarm(blockers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
