@@ -67,7 +67,7 @@ def plural(number: float, noun: str, many: str = "") -> str:
 
 def moment(value: datetime | str | None) -> datetime | None:
     """A time given as an RFC 3339 string or a datetime, in UTC."""
-    if value is None:
+    if value is None or value == "":
         return None
     found = datetime.fromisoformat(value) if isinstance(value, str) else value
     return found.astimezone(UTC)

@@ -159,7 +159,7 @@ function plot(host, canvas, data, one, kind, top) {
     if (kind.scale === "log" && name === "oldest" && one.slo_s) draw(pen, line.map((value) => (value > one.slo_s ? value : null)), at, up, ink.breach, 2.25);
     pen.globalAlpha = 1;
     const last = line.findLastIndex((value) => value !== null);
-    if (last >= steps - 2) ends.push([up(line[last]), word, colour ? ink[colour] : ink.c, at(last)]);
+    if (last >= steps - 6) ends.push([up(line[last]), word, colour ? ink[colour] : ink.c, at(last)]);
   }
   if (host.dataset.labels) labels(pen, ends, box, ink);
   const known = kind.lines.some(([name]) => one[name]?.some((value) => value !== null));

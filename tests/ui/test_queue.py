@@ -1,12 +1,16 @@
 """One queue's page: its numbers, what starts next and when, who uses it; pause and resume with a reason."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from dispatch.models import Tenant, WorkClass
+from dispatch.core.states import State
+from dispatch.models import Task, Tenant, WorkClass
+from dispatch.services import pause as pausing
 from dispatch.services import policy, queue
 from dispatch.services.messages import Caller
 
@@ -101,3 +105,23 @@ def test_the_charts_data_keeps_to_the_rights(task: Make, browse: Browse) -> None
     member = browse("", tenant="legal")
     assert answers(member, "tenant=legal").status_code == 200
     assert answers(member, "tenant=sales").status_code == 404
+
+
+def test_only_what_may_start_is_old(task: Make, system: Caller, browse: Browse) -> None:
+    """Schedule, back-off, pause and quota are told apart and never frighten."""
+    now = timezone.now()
+    task(run_at=now + timedelta(hours=6))
+    Task.objects.filter(pk=task()).update(state=State.SCHEDULED, run_at=now + timedelta(hours=1), attempts=1)
+    policy.create(system, "tenant", "paused", {})
+    policy.create(system, "tenant", "full", {"max": 0})
+    stopped = [task(tenant="paused"), task(tenant="full")]
+    pausing.pause(system, "tenant", "paused", "month end")
+    startable = task()
+    Task.objects.filter(pk__in=stopped).update(queued_at=now - timedelta(hours=2), enqueued_at=now - timedelta(hours=2))
+    Task.objects.filter(pk=startable).update(queued_at=now - timedelta(seconds=30), created_at=now - timedelta(hours=3))
+    cells = browse().get("/live/queue:interactive.json").json()["changes"]
+    assert cells["u.oldest"] in ("28 s", "29 s", "30 s") and cells["u.oldest.tone"] == ""
+    assert cells["u.limited"] == "2 held by limits of their own"
+    assert cells["u.rest"] == "2 scheduled, 0 held"
+    assert "stopped by: tenant limit 0 of 0, tenant stopped" in cells["answer.cause"]
+    assert [cells[f"x.{number}.who"] for number in cells["next"]] == ["sales"]
