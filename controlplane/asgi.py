@@ -5,6 +5,7 @@ it to Django); websockets go to the live consumers, from permitted origins only;
 """
 
 import os
+import sys
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 os.environ["EVENFLOW_WEB_PROCESS"] = "1"  # settings: share database connections between threads
@@ -20,6 +21,7 @@ from dispatch.api import webpulse  # noqa: E402
 from dispatch.jobs import lifeline, vigil  # noqa: E402
 from dispatch.live.routing import websocket  # noqa: E402
 
+sys.setswitchinterval(0.0005)
 lifeline.name_process("ef-web")
 webpulse.current.on_tick = vigil.inherited().beat
 application = mcp.application(hot.application(ProtocolTypeRouter({"http": pages, "websocket": websocket})))

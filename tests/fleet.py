@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 
+from dispatch import events
 from dispatch.services import access, claim, finish, heartbeat, policy, workers
 from dispatch.services.messages import (
     Beat,
@@ -85,19 +86,22 @@ def join(
 
 def offer(session_id: int, *task_ids: int, charged: int = 1_000_000) -> None:
     """Grant these tasks to a session as the dispatcher does."""
-    with transaction.atomic():
-        db.tuples("lock_startable", {"task_ids": list(task_ids)})
-        db.execute(
-            "grant_leases",
-            {
-                "task_ids": list(task_ids),
-                "session_ids": [session_id] * len(task_ids),
-                "charges": [charged] * len(task_ids),
-                "tiers": ["W"] * len(task_ids),
-                "pool_id": pool_id(),
-                "offer_ttl_s": 5.0,
-            },
-        )
+    grant(task_ids, session_id, charged)
+
+
+def grant(task_ids: Sequence[int], session_id: int, charged: int = 1_000_000) -> bool:
+    """One grant statement of the dispatcher; whether all could be started."""
+    params = {
+        "task_ids": list(task_ids),
+        "session_ids": [session_id] * len(task_ids),
+        "charges": [charged] * len(task_ids),
+        "tiers": ["W"] * len(task_ids),
+        "pool_id": pool_id(),
+        "offer_ttl_s": 5.0,
+        "channel": events.SESSION,
+        "payloads": [],
+    }
+    return bool(db.tuples("grant_leases", params)[0][0])
 
 
 def ask(session_id: int, most: int = 1000, wait_s: float = 0, caller: Caller = AGENT, **fields: Any) -> Any:

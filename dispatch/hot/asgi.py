@@ -29,6 +29,10 @@ class HotPlane:
         self.fallback = fallback
         self.engine = engine or Engine()
 
+    def close(self) -> None:
+        """The server stops: parked claims answer now. Called in the loop, before the connections are closed."""
+        self.engine.parking.close()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one scope."""
         if scope["type"] == "lifespan":

@@ -23,6 +23,8 @@ from dispatch.errors import Unavailable
 Q = TypeVar("Q")
 A = TypeVar("A")
 
+GATHER = 0.5  # of the last call's duration: how long a loaded batcher lets calls gather before the next one
+GATHER_MOST_S = 0.004
 IDLE_CHECK_S = 1.0  # a connection unused for longer is looked at before it is trusted
 
 Waiting = tuple[Q, asyncio.Future[A]]
@@ -42,6 +44,8 @@ class Batcher(Generic[Q, A]):
         self._busy = False
         self._closed = False
         self._used = 0.0
+        self._ended = 0.0  # when the last call ended, and how long it took
+        self._took = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"hot-{name}")
 
     async def __call__(self, item: Q) -> A:
@@ -53,7 +57,7 @@ class Batcher(Generic[Q, A]):
         self._waiting.append((item, future))
         if not self._busy:
             self._busy = True
-            loop.call_soon(self._start, loop)
+            self._next(loop)
         return await future
 
     def close(self) -> None:
@@ -66,8 +70,17 @@ class Batcher(Generic[Q, A]):
 
     # In the loop
 
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the next batch: at once when the last one is long over, else when a few more calls may have come."""
+        wait = self._ended + min(GATHER_MOST_S, GATHER * self._took) - loop.time()
+        if wait > 0 and len(self._waiting) < self._most:
+            loop.call_later(wait, self._start, loop)
+        else:
+            loop.call_soon(self._start, loop)
+
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._most))]
+        self._began = loop.time()
         work = loop.run_in_executor(self._thread, self._work, [item for item, _ in batch])
         work.add_done_callback(lambda done: self._hand_out(loop, batch, done))
 
@@ -77,6 +90,8 @@ class Batcher(Generic[Q, A]):
         batch: list[Waiting[Q, A]],
         done: asyncio.Future[Sequence[A | Exception]],
     ) -> None:
+        self._ended = loop.time()
+        self._took = self._ended - self._began
         results: Sequence[A | Exception]
         if done.cancelled():
             results = [Unavailable("The server is stopping.")] * len(batch)
@@ -92,7 +107,7 @@ class Batcher(Generic[Q, A]):
             else:
                 future.set_result(result)
         if self._waiting:
-            self._start(loop)
+            self._next(loop)
         else:
             self._busy = False
 

@@ -7,6 +7,7 @@ a thread within a second. Connections per pool: one for the seat, one for the cy
 
 import logging
 import threading
+import time
 
 from dispatch import events
 from dispatch.jobs.loops import DATABASE_ERRORS, RETRY_S, Pulse, Stop, reset_connection
@@ -17,6 +18,9 @@ POLL_S = 1.0
 LISTEN_S = 0.5  # how long the main thread waits for a notification before it looks at the stop and the pools
 JOIN_S = 3.0
 SOON_S = 0.01  # before a task that is due already, but was locked, is looked at again
+GATHER = 0.5  # of a cycle's duration: the pause after it
+GATHER_MOST_S = 0.005
+UNASKED_S = 0.1
 PAUSE_S = 0.02  # after a failed cycle, doubled up to POLL_S
 
 logger = logging.getLogger(__name__)
@@ -58,10 +62,26 @@ class PoolLoop(threading.Thread):
         memory = dispatch.load_memory(self.pool_id)
         while not self.stopping.is_set() and self.lead.check():
             self.wake.clear()
+            began = time.monotonic()
             done = dispatch.cycle(self.pool_id, epoch, memory)
             self._failures = 0
             if not done.more:
-                self.wake.wait(POLL_S if done.next_due_s is None else min(POLL_S, max(SOON_S, done.next_due_s)))
+                self._rest(done.next_due_s, time.monotonic() - began)
+
+    def _rest(self, next_due_s: float | None, took_s: float) -> None:
+        """Until the next cycle is worth its price. A short pause lets what comes together be planned together; while
+        nobody asks for work, news (an end, a submit) wait for up to UNASKED_S."""
+        now = time.monotonic()
+        time.sleep(min(GATHER_MOST_S, GATHER * took_s))
+        self.wake.wait(POLL_S if next_due_s is None else min(POLL_S, max(SOON_S, next_due_s)))
+        while self.wake.is_set() and not self.stopping.is_set() and not dispatch.demanded(self.pool_id):
+            left = now + UNASKED_S - time.monotonic()
+            if left <= 0:
+                return
+            self.wake.clear()
+            self.wake.wait(left)
+            if not self.wake.is_set():
+                return
 
     def _recover(self) -> None:
         """The outcome of the last transaction is unknown: begin again with the stored memory, on a new connection."""
@@ -114,9 +134,12 @@ def run(stop: Stop) -> None:
     """Dispatch until `stop` is set; survives any outage of the database."""
     dispatcher = Dispatcher()
     listener = listen.Listener(events.POOL, name="dispatcher")
+    tended = 0.0
     while not stop.is_set():
         try:
-            dispatcher.tend()
+            if time.monotonic() - tended > LISTEN_S:
+                dispatcher.tend()
+                tended = time.monotonic()
         except DATABASE_ERRORS as error:
             logger.warning("the database is away: %s", error, extra={"action": "database_away"})
             reset_connection()

@@ -86,7 +86,7 @@ class Launch:
         hosts = {*settings.ALLOWED_HOSTS, _bracketed(_reachable(self.options.host))}
         env = os.environ | {"EVENFLOW_DATA": str(self.data_dir), "EVENFLOW_HOSTS": ",".join(sorted(hosts))}
         base, fd, python = Path(settings.BASE_DIR), listener.fileno(), sys.executable
-        web = [python, "-m", "daphne", "--fd", str(fd), "-v", "0", "--no-server-name", "controlplane.asgi:application"]
+        web = [python, "-m", "controlplane.serve", "--fd", str(fd)]
         return [
             Part(name="web", command=web, env=env, cwd=base, pass_fds=(fd,)),
             Part(name="cluster", command=[python, "manage.py", "cluster"], env=env, cwd=base),

@@ -56,6 +56,7 @@ class Task(models.Model):
     max_attempts = models.SmallIntegerField(null=True)
     max_runtime_s = models.FloatField(null=True)
     progress_timeout_s = models.FloatField(null=True)
+    # counted when the lease ends: one update of a wide row less
     starts = models.IntegerField(default=0, db_default=0, help_text="delivered leases, ever")
     attempts = models.SmallIntegerField(default=0, db_default=0, help_text="counted ones of this life")
     losses = models.SmallIntegerField(default=0, db_default=0, help_text="lost or stalled ones of this life")
@@ -128,7 +129,10 @@ class Lease(models.Model):
 
     class Meta:
         db_table = "lease"
-        indexes = [models.Index("session", name="lease_session")]
+        indexes = [
+            # with the token: offers are newer than what was delivered, so a claim never walks over dead entries
+            models.Index("session", "token", name="lease_session")
+        ]
 
 
 class Attempt(models.Model):

@@ -7,6 +7,7 @@ leaves a demand row for `wait_s` and lets the dispatcher know; whoever holds the
 before, as long as they live. One answer holds at most ANSWER_BYTES of payloads; the rest comes with the next claim.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,45 +23,76 @@ ANSWER_BYTES = 15 * 2**20  # of the contract's 16 MiB; the rest is for the envel
 ENVELOPE_BYTES = 1024
 
 Key = tuple[int, str | None]
+REMEMBERED = 100_000  # sessions
+REMEMBER_S = 5.0
+
+_delivered: dict[int, tuple[int, float]] = {}  # session → newest token that this process delivered, good until when
+Session = dict[str, Any]  # one row of the statement claiming_sessions
 
 
 def claim_many(requests: Sequence[ClaimRequest]) -> list[ClaimAnswer | EvenflowError]:
     """Answer a batch of claims in one transaction; per claim its leases, a parked demand row, or an error."""
     answers: list[ClaimAnswer | EvenflowError | None] = [None] * len(requests)
     with db.atomic():
-        opened = sessions.find_open(request.session_id for request in requests)
+        opened = _find(requests)
         open_claims: list[int] = []
         for index, request in enumerate(requests):
             answers[index] = sessions.refusal(request.caller, opened.get(request.session_id))
             if answers[index] is None:
                 open_claims.append(index)
-        sessions.touch(requests[index].session_id for index in open_claims)
-        leases = _take([requests[index] for index in open_claims])
+        sessions.touch(opened[requests[index].session_id] for index in open_claims)
+        leases = _take([requests[index] for index in open_claims], opened)
         for index, found in zip(open_claims, leases, strict=True):
             directive = _directive(opened[requests[index].session_id])
             answers[index] = ClaimAnswer(leases=found, demand_id=requests[index].demand_id, worker_directive=directive)
         _park(requests, opened, answers)
+    _remember(requests, answers)
     return [answer if answer is not None else NotFound() for answer in answers]
 
 
-def _directive(session: dict[str, Any]) -> str:
+def _remember(requests: Sequence[ClaimRequest], answers: Sequence[ClaimAnswer | EvenflowError | None]) -> None:
+    """Keep the newest delivered token of each session: a hint for the next claim, good once it is committed. Offers are
+    granted in the order of their tokens and delivered oldest first, so what is still undelivered is newer. Believed for
+    REMEMBER_S only: a database that was restored under a running process begins with older tokens."""
+    until = time.monotonic() + REMEMBER_S
+    if len(_delivered) > REMEMBERED:
+        _delivered.clear()
+    for request, answer in zip(requests, answers, strict=True):
+        if isinstance(answer, ClaimAnswer) and answer.leases:
+            newest = max(lease.token for lease in answer.leases)
+            _delivered[request.session_id] = (newest, until)
+
+
+def _find(requests: Sequence[ClaimRequest]) -> dict[int, Session]:
+    """The open sessions behind the claims, with their offers."""
+    ids = sessions.known(request.session_id for request in requests)
+    now = time.monotonic()
+    after = [newest if until > now else 0 for newest, until in (_delivered.get(id_, (0, 0.0)) for id_ in ids)]
+    found = db.rows("claiming_sessions", {"session_ids": ids, "after": after}) if ids else []
+    return {row["id"]: row for row in found}
+
+
+def _directive(session: Session) -> str:
     return "drain" if session["draining"] else "continue"
 
 
-def _take(requests: Sequence[ClaimRequest]) -> list[list[DeliveredLease]]:
+def _take(requests: Sequence[ClaimRequest], opened: dict[int, Session]) -> list[list[DeliveredLease]]:
     """Leases for each claim: the ones of the same claim_id, else fresh ones."""
     if not requests:
         return []
     given: dict[Key, list[int]] = defaultdict(list)
     for task_id, session_id, claim_id in _replayed(requests):
         given[session_id, claim_id].append(task_id)
+    repeated = (
+        db.rows("lease_answers", {"task_ids": [task for tasks in given.values() for task in tasks]}) if given else []
+    )
     fresh = [
         (index, request)
         for index, request in enumerate(requests)
         if (request.session_id, request.claim_id) not in given
     ]
-    shares = _deliver(fresh)
-    answers = _answers([task for tasks in [*given.values(), *shares.values()] for task in tasks])
+    shares = _share_out(fresh, opened)
+    answers = _answers(repeated + _deliver(shares, requests))
     taken: list[list[DeliveredLease]] = []
     for index, request in enumerate(requests):
         key = (request.session_id, request.claim_id)
@@ -68,6 +100,9 @@ def _take(requests: Sequence[ClaimRequest]) -> list[list[DeliveredLease]]:
             given[key] = shares[index]  # a double in this batch gets the same
         tasks = shares.get(index) or (given.get(key, []) if request.claim_id is not None else [])
         taken.append([answers[task] for task in tasks if task in answers])
+    unpark(
+        d for n, (r, t) in enumerate(zip(requests, taken, strict=True)) if t and n not in shares and (d := r.demand_id)
+    )
     return taken
 
 
@@ -78,13 +113,13 @@ def _replayed(requests: Sequence[ClaimRequest]) -> list[tuple[Any, ...]]:
     return db.tuples("claimed_leases", {"session_ids": [k[0] for k in keys], "claim_ids": [k[1] for k in keys]})
 
 
-def _deliver(fresh: Sequence[tuple[int, ClaimRequest]]) -> dict[int, list[int]]:
-    """Share the sessions' offers out among their claims and mark them delivered: claim index → task ids."""
-    offers: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
-    ids = sessions.known(request.session_id for _, request in fresh)
-    found = db.rows("lock_undelivered", {"session_ids": ids}) if ids else []
-    for row in sorted(found, key=lambda row: (row["granted_at"], row["task_id"]), reverse=True):
-        offers[row["session_id"]].append((row["task_id"], row["bytes"]))
+def _share_out(fresh: Sequence[tuple[int, ClaimRequest]], opened: dict[int, Session]) -> dict[int, list[int]]:
+    """Share the sessions' offers out among their claims: claim index → task ids."""
+    offers = {
+        request.session_id: list(zip(session["tasks"] or (), session["bytes"] or (), strict=True))
+        for _, request in fresh
+        if (session := opened[request.session_id])
+    }
     shares: dict[int, list[int]] = {}
     seen: set[Key] = set()
     for index, request in fresh:
@@ -95,13 +130,23 @@ def _deliver(fresh: Sequence[tuple[int, ClaimRequest]]) -> dict[int, list[int]]:
         tasks = _share(offers[request.session_id], request.max)
         if tasks:
             shares[index] = tasks
-    claims = {index: request.claim_id for index, request in fresh}
-    pairs = sorted((task, claims[index]) for index, tasks in shares.items() for task in tasks)
-    if pairs:
-        task_ids = [task for task, _ in pairs]
-        db.tuples("lock_tasks", {"task_ids": task_ids})
-        db.execute("deliver_leases", {"task_ids": task_ids, "claim_ids": [claim for _, claim in pairs]})
     return shares
+
+
+def _deliver(shares: dict[int, list[int]], requests: Sequence[ClaimRequest]) -> list[dict[str, Any]]:
+    """Mark what was shared out as delivered, where it is still there; the rows of the answers."""
+    if not shares:
+        return []
+    pairs = sorted((task, index) for index, tasks in shares.items() for task in tasks)
+    return db.rows(
+        "deliver_leases",
+        {
+            "task_ids": [task for task, _ in pairs],
+            "session_ids": [requests[index].session_id for _, index in pairs],
+            "claim_ids": [requests[index].claim_id for _, index in pairs],
+            "demand_ids": [demand for index in shares if (demand := requests[index].demand_id) is not None],
+        },
+    )
 
 
 def _share(offers: list[tuple[Any, ...]], most: int) -> list[int]:
@@ -116,10 +161,7 @@ def _share(offers: list[tuple[Any, ...]], most: int) -> list[int]:
     return tasks
 
 
-def _answers(task_ids: list[int]) -> dict[int, DeliveredLease]:
-    if not task_ids:
-        return {}
-    rows = db.rows("lease_answers", {"task_ids": task_ids})
+def _answers(rows: Sequence[dict[str, Any]]) -> dict[int, DeliveredLease]:
     journals: dict[int, list[Any]] = defaultdict(list)
     checkpoints: dict[int, Any] = {}
     again = [row["task_id"] for row in rows if row["attempt"] > 1]
@@ -155,17 +197,10 @@ def _answers(task_ids: list[int]) -> dict[int, DeliveredLease]:
 
 def _park(
     requests: Sequence[ClaimRequest],
-    opened: dict[int, dict[str, Any]],
+    opened: dict[int, Session],
     answers: list[ClaimAnswer | EvenflowError | None],
 ) -> None:
-    """Take back the demand of answered claims; leave a row for those that wait."""
-    answered = [
-        request.demand_id
-        for request, answer in zip(requests, answers, strict=True)
-        if isinstance(answer, ClaimAnswer) and answer.leases and request.demand_id is not None
-    ]
-    if answered:
-        unpark(answered)
+    """Leave a demand row for those that wait."""
     waiting = [
         index
         for index, answer in enumerate(answers)
@@ -185,11 +220,11 @@ def _park(
         ],
         "waits": [float(requests[index].wait_s) for index in waiting],
         "process_ids": [requests[index].process_id for index in waiting],
+        "channel": events.POOL,
     }
     for index, (demand_id,) in zip(waiting, db.tuples("park_demand", params), strict=True):
         directive = _directive(opened[requests[index].session_id])
         answers[index] = ClaimAnswer(leases=[], demand_id=demand_id, worker_directive=directive)
-    db.hint(events.POOL, {session["pool_id"] for session in held_sessions})
 
 
 def offered(session_ids: Iterable[int]) -> list[int]:

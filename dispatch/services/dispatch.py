@@ -8,7 +8,7 @@ while it makes progress (`Cycle.more`): one reads a bounded number of heads per 
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,6 +38,7 @@ class PoolMemory:
     accounts: Memory
     lanes: int = 1
     overruns_at: float = field(default=0.0)
+    depths: snapshot.Depths = field(default_factory=snapshot.Depths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,11 @@ def load_memory(pool_id: int) -> PoolMemory:
     return PoolMemory(accounts)
 
 
+def demanded(pool_id: int) -> bool:
+    """Whether anybody asks for work in this pool: without that a cycle starts nothing."""
+    return bool(db.tuples("demanded", {"pool_id": pool_id})[0][0])
+
+
 def cycle(pool_id: int, epoch: int, memory: PoolMemory) -> Cycle:
     """Run one cycle; raises Deposed when `epoch` is not the pool's any more.
 
@@ -83,24 +89,24 @@ def cycle(pool_id: int, epoch: int, memory: PoolMemory) -> Cycle:
 
 def _cycle(pool_id: int, epoch: int, memory: PoolMemory) -> Cycle:
     started = time.perf_counter()
-    fence = db.tuples("fence_leader", {"pool_id": pool_id, "epoch": epoch})
+    fence = db.tuples("begin_cycle", {"pool_id": pool_id, "epoch": epoch, "limit": PROMOTE})
     if not fence:
         raise Deposed
-    promoted = db.execute("promote_due", {"pool_id": pool_id, "limit": PROMOTE})
+    cycle_no, promoted, due = fence[0]
     ended = snapshot.take_ended(pool_id, SETTLE)
     overruns = started - memory.overruns_at >= OVERRUN_EVERY_S
-    reading = snapshot.read(pool_id, ended=ended, lanes_before=memory.lanes, overruns=overruns, spends=True)
+    reading = snapshot.read(
+        pool_id, ended=ended, lanes_before=memory.lanes, overruns=overruns, depths=memory.depths, spends=True
+    )
     memory.lanes = max(1, len(reading.snapshot.lanes))
     if overruns:
         memory.overruns_at = started
-    plan, complete = _plan(reading, memory.accounts)
-    _write(pool_id, reading, plan)
+    plan, complete = _plan(pool_id, reading, memory.accounts)
+    _write(plan)
     if reading.budgets:
         _mark_budgets(reading, plan)
-    _store(pool_id, memory.accounts.changes(), plan)
-    due = db.tuples("next_due", {"pool_id": pool_id})[0][0]
     done = Cycle(
-        cycle_no=fence[0][0],
+        cycle_no=cycle_no,
         assigned=len(plan.assignments),
         promoted=promoted,
         settled=len(ended),
@@ -108,20 +114,12 @@ def _cycle(pool_id: int, epoch: int, memory: PoolMemory) -> Cycle:
         more=not complete or promoted == PROMOTE or len(ended) == SETTLE,
         next_due_s=due,
     )
-    _record(pool_id, done, reading.snapshot, plan)
-    db.execute(
-        "store_cycle",
-        {
-            "pool_id": pool_id,
-            "scalars": json.dumps(memory.accounts.changes().scalars),
-            "cycle_ms": (time.perf_counter() - started) * 1000,
-        },
-    )
+    _store(pool_id, memory.accounts.changes(), plan, done, reading.snapshot, started)
     return done
 
 
-def _plan(reading: snapshot.Reading, accounts: Memory) -> tuple[Plan, bool]:
-    """Plan, then lock what was chosen; also whether the plan is complete: nothing more can start before news come.
+def _plan(pool_id: int, reading: snapshot.Reading, accounts: Memory) -> tuple[Plan, bool]:
+    """Plan and grant what was chosen; also whether the plan is complete: nothing more can start before news come.
 
     Planned again, from the same memory, when a lane ran dry though it has more than was read (else the others would
     get its share), or when something chosen was taken meanwhile (else its owner would be charged for nothing).
@@ -138,8 +136,7 @@ def _plan(reading: snapshot.Reading, accounts: Memory) -> tuple[Plan, bool]:
             view = snapshot.more_heads(view, dry, heads)
             asked.update(dict.fromkeys(dry, heads))
         else:
-            chosen = sorted(assignment.task for assignment in plan.assignments)
-            gone = set(chosen) - _lock(chosen)
+            gone = _grant(pool_id, reading.offer_ttl_s, plan)
             if not gone:
                 return plan, complete
             view, complete = _without(view, gone), False
@@ -153,8 +150,25 @@ def _dry(view: Snapshot, plan: Plan, asked: Mapping[int, int], free: int) -> lis
     return [lane.id for lane in view.lanes if asked[lane.id] <= taken[lane.id] < free]
 
 
-def _lock(chosen: list[int]) -> set[int]:
-    return {row[0] for row in db.tuples("lock_startable", {"task_ids": chosen})} if chosen else set()
+def _grant(pool_id: int, offer_ttl_s: float, plan: Plan) -> set[int]:
+    """Offer the chosen tasks to their sessions; nothing is done when some are gone, and those are returned."""
+    if not plan.assignments:
+        return set()
+    task_ids = [a.task for a in plan.assignments]
+    whole, startable = db.tuples(
+        "grant_leases",
+        {
+            "task_ids": task_ids,
+            "session_ids": [a.session for a in plan.assignments],
+            "charges": [a.charged for a in plan.assignments],
+            "tiers": [a.tier for a in plan.assignments],
+            "pool_id": pool_id,
+            "offer_ttl_s": offer_ttl_s,
+            "channel": events.SESSION,
+            "payloads": db.payloads(a.session for a in plan.assignments),
+        },
+    )[0]
+    return set() if whole else set(task_ids) - set(startable or ())
 
 
 def _without(view: Snapshot, gone: set[int]) -> Snapshot:
@@ -167,26 +181,43 @@ def _without(view: Snapshot, gone: set[int]) -> Snapshot:
     return replace(view, lanes=tuple(lanes))
 
 
-def _write(pool_id: int, reading: snapshot.Reading, plan: Plan) -> None:
+def _write(plan: Plan) -> None:
+    """Charges of overruns, and requests to yield."""
     if plan.overruns:
         params = {"task_ids": list(plan.overruns), "charges": list(plan.overruns.values())}
         db.execute("charge_overruns", params)
-    sessions = {row[0] for row in db.tuples("ask_to_yield", {"task_ids": list(plan.yields)})} if plan.yields else set()
-    if plan.assignments:
+    if plan.yields:
+        db.hint(events.SESSION, {row[0] for row in db.tuples("ask_to_yield", {"task_ids": list(plan.yields)})})
+
+
+def _store(pool_id: int, changes: Changes, plan: Plan, done: Cycle, view: Snapshot, started: float) -> None:
+    """Deficits, accounts and learned costs that changed, and the record of the cycle; the console is told."""
+    nodes = {node: row for node, row in changes.nodes.items() if row is not None}
+    learned = {key: row for key, row in changes.learned.items() if row is not None}
+    if len(nodes) < len(changes.nodes):
+        db.execute("drop_accounts", {"pool_id": pool_id, "nodes": sorted(set(changes.nodes) - set(nodes))})
+    if len(learned) < len(changes.learned):
         db.execute(
-            "grant_leases",
-            {
-                "task_ids": [a.task for a in plan.assignments],
-                "session_ids": [a.session for a in plan.assignments],
-                "charges": [a.charged for a in plan.assignments],
-                "tiers": [a.tier for a in plan.assignments],
-                "pool_id": pool_id,
-                "offer_ttl_s": reading.offer_ttl_s,
-            },
+            "drop_learned", {"pool_id": pool_id, **_keys([key for key in changes.learned if key not in learned])}
         )
-        sessions |= {a.session for a in plan.assignments}
-    if sessions:
-        db.hint(events.SESSION, sessions)
+    moved = done.promoted or done.assigned or done.settled
+    db.execute(
+        "store_cycle",
+        {
+            "pool_id": pool_id,
+            "worker_ids": list(plan.deficits),
+            "deficits": list(plan.deficits.values()),
+            "nodes": list(nodes),
+            "accounts": [json.dumps(row) for row in nodes.values()],
+            **_keys(learned),
+            "learned": [json.dumps(row) for row in learned.values()],
+            **_decision(done, view, plan),
+            "scalars": json.dumps(changes.scalars),
+            "cycle_ms": (time.perf_counter() - started) * 1000,
+            "channels": [events.LIVE] if moved else [],
+            "payloads": ["dispatch"] if moved else [],
+        },
+    )
 
 
 def _mark_budgets(reading: snapshot.Reading, plan: Plan) -> None:
@@ -200,31 +231,7 @@ def _mark_budgets(reading: snapshot.Reading, plan: Plan) -> None:
     budgets.mark(reading.budgets, plan.refused_by, frozenset(paid))
 
 
-def _store(pool_id: int, changes: Changes, plan: Plan) -> None:
-    """Deficits, accounts and learned costs that changed."""
-    if plan.deficits:
-        params: dict[str, Any] = {"worker_ids": list(plan.deficits), "deficits": list(plan.deficits.values())}
-        db.execute("store_deficits", params)
-    kept = {node: row for node, row in changes.nodes.items() if row is not None}
-    if kept:
-        data = [json.dumps(row) for row in kept.values()]
-        db.execute("store_accounts", {"pool_id": pool_id, "nodes": list(kept), "data": data})
-    if len(kept) < len(changes.nodes):
-        db.execute("drop_accounts", {"pool_id": pool_id, "nodes": sorted(set(changes.nodes) - set(kept))})
-    _store_learned(pool_id, changes)
-
-
-def _store_learned(pool_id: int, changes: Changes) -> None:
-    kept = {key: row for key, row in changes.learned.items() if row is not None}
-    if kept:
-        data = [json.dumps(row) for row in kept.values()]
-        db.execute("store_learned", {"pool_id": pool_id, "data": data, **_keys(kept)})
-    if len(kept) < len(changes.learned):
-        gone = {key: None for key in changes.learned if key not in kept}
-        db.execute("drop_learned", {"pool_id": pool_id, **_keys(gone)})
-
-
-def _keys(rows: Mapping[tuple[Any, Any, str], Any]) -> dict[str, Any]:
+def _keys(rows: Collection[tuple[Any, Any, str]]) -> dict[str, list[Any]]:
     return {
         "class_ids": [key[0] for key in rows],
         "tenant_ids": [key[1] for key in rows],
@@ -232,12 +239,8 @@ def _keys(rows: Mapping[tuple[Any, Any, str], Any]) -> dict[str, Any]:
     }
 
 
-def _record(pool_id: int, done: Cycle, view: Snapshot, plan: Plan) -> None:
-    """Leave the cycle's picks in the decision ring and tell the console that something moved."""
-    if done.promoted or done.assigned or done.settled:
-        db.hint(events.LIVE, "dispatch")
-    if not plan.assignments:
-        return
+def _decision(done: Cycle, view: Snapshot, plan: Plan) -> dict[str, Any]:
+    """The cycle's picks for the decision ring; not kept when nothing was assigned."""
     classes = {lane.id: lane.work_class for lane in view.lanes}
     tenants = {lane.id: lane.tenant for lane in view.lanes}
     lanes = {assignment.task: assignment.lane for assignment in plan.assignments}
@@ -255,14 +258,10 @@ def _record(pool_id: int, done: Cycle, view: Snapshot, plan: Plan) -> None:
         }
         for pick in plan.picks[:PICKS]
     ]
-    db.execute(
-        "record_decision",
-        {
-            "pool_id": pool_id,
-            "cycle_no": done.cycle_no,
-            "assigned": done.assigned,
-            "by_class": json.dumps(by_class),
-            "by_tier": json.dumps(by_tier),
-            "picks": json.dumps(picks),
-        },
-    )
+    return {
+        "cycle_no": done.cycle_no,
+        "assigned": done.assigned,
+        "by_class": json.dumps(by_class),
+        "by_tier": json.dumps(by_tier),
+        "picks": json.dumps(picks),
+    }

@@ -43,6 +43,12 @@ def lock(task_ids: Sequence[int]) -> list[Facts]:
     return db.rows("lock_ending", {"task_ids": list(task_ids)}) if task_ids else []
 
 
+def lock_tokens(task_ids: Sequence[int], tokens: Sequence[int]) -> list[Facts]:
+    """Lock the delivered leases that stand under these tokens, and their tasks."""
+    given = {"task_ids": list(task_ids), "tokens": list(tokens)}
+    return db.rows("lock_ending_by_token", given) if task_ids else []
+
+
 def lock_session(session_id: int) -> list[Facts]:
     """The same for everything a session holds."""
     return lock([row[0] for row in db.tuples("lock_leases_of_session", {"session_id": session_id})])
@@ -146,7 +152,4 @@ def _held(facts: Facts) -> Finding:
 
 def _hint(leases: Sequence[Facts], states: Mapping[int, State]) -> None:
     final = [task_id for task_id, state in states.items() if state in FINAL]
-    if final:
-        db.hint(events.TASK, final)
-    db.hint(events.POOL, {facts["pool_id"] for facts in leases})
-    db.hint(events.LIVE, "tasks")
+    db.hints({events.TASK: final, events.POOL: {facts["pool_id"] for facts in leases}, events.LIVE: "tasks"})

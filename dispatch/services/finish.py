@@ -69,11 +69,8 @@ def _tools(items: Sequence[Finish]) -> dict[str, int]:
 
 def _lock(items: Sequence[Finish]) -> dict[Pair, ending.Facts]:
     pairs = sorted({(item.task_id, item.token) for item in items if _possible(item)})
-    if not pairs:
-        return {}
-    params = {"task_ids": [task for task, _ in pairs], "tokens": [token for _, token in pairs]}
-    locked = [row[0] for row in db.tuples("lock_leases_by_token", params)]
-    return {(facts["task_id"], facts["token"]): facts for facts in ending.lock(locked)}
+    found = ending.lock_tokens([task for task, _ in pairs], [token for _, token in pairs])
+    return {(facts["task_id"], facts["token"]): facts for facts in found}
 
 
 def _possible(item: Finish) -> bool:

@@ -34,7 +34,7 @@ def heartbeat_many(requests: Sequence[HeartbeatRequest]) -> list[HeartbeatAnswer
         opened = sessions.find_open(request.session_id for request in requests)
         refusals = [sessions.refusal(request.caller, opened.get(request.session_id)) for request in requests]
         accepted = [request for request, refused in zip(requests, refusals, strict=True) if refused is None]
-        sessions.touch(request.session_id for request in accepted)
+        sessions.touch(opened[request.session_id] for request in accepted)
     beats: dict[Key, Beat] = {}
     for request in accepted:
         for beat in request.beats:

@@ -3,7 +3,7 @@
 Anybody else hears NotFound, the same as for a session that ended or never was.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dispatch.errors import EvenflowError, Forbidden, NotFound
@@ -25,9 +25,9 @@ def find_open(session_ids: Iterable[int]) -> dict[int, dict[str, Any]]:
     return {row["id"]: row for row in db.rows("open_sessions", {"session_ids": ids})} if ids else {}
 
 
-def touch(session_ids: Iterable[int]) -> None:
-    """Every call of a session is a sign of life."""
-    ids = known(session_ids)
+def touch(opened: Iterable[Mapping[str, Any]]) -> None:
+    """Every call of a session is a sign of life; one that was noted a moment ago is not noted again."""
+    ids = sorted({session["id"] for session in opened if session["silent"]})
     if ids:
         db.execute("touch_sessions", {"session_ids": ids})
 

@@ -7,7 +7,7 @@ prepared after five uses) of the connection that Django manages for this thread,
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -99,15 +99,21 @@ def composed(query: sql.Composed, params: Mapping[str, Any]) -> list[dict[str, A
 
 def hint(channel: str, ids: Iterable[int] | str = ()) -> None:
     """NOTIFY at commit, in payloads of at most MAX_IDS ids (8000-byte limit); hints may be lost, all poll too."""
-    payloads: Sequence[str]
+    hints({channel: ids})
+
+
+def hints(news: Mapping[str, Iterable[int] | str]) -> None:
+    """Several channels in one statement; a channel without ids is left out."""
+    pairs = [(channel, payload) for channel, ids in news.items() for payload in payloads(ids)]
+    if pairs:
+        execute("notify", {"channels": [pair[0] for pair in pairs], "payloads": [pair[1] for pair in pairs]})
+
+
+def payloads(ids: Iterable[int] | str) -> list[str]:
+    """The payloads of a hint."""
     if isinstance(ids, str):
-        payloads = [ids]
-    else:
-        unique = sorted(set(ids))
-        payloads = [
-            ",".join(map(str, unique[start : start + events.MAX_IDS]))
-            for start in range(0, len(unique), events.MAX_IDS)
-        ]
-    with connection.wrap_database_errors, psycopg.Cursor(_raw()) as cursor:
-        for payload in payloads:
-            cursor.execute("SELECT pg_notify(%s, %s)", (channel, payload))
+        return [ids]
+    unique = sorted(set(ids))
+    return [
+        ",".join(map(str, unique[start : start + events.MAX_IDS])) for start in range(0, len(unique), events.MAX_IDS)
+    ]

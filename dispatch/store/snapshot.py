@@ -4,6 +4,8 @@ Cost grows with the lanes that have work, the sessions and the running leases; n
 capability sets never change, so each process keeps those it has met. Statements: sql/snapshot.sql.
 """
 
+import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -28,6 +30,7 @@ from dispatch.store import budgets, db
 
 MIN_HEADS = 4  # heads of a lane that are read at least
 BY_TIME = "slot-seconds"  # the cost unit in which time itself is the cost; others are reported by agents
+DEPTH_AGE_S = 0.25
 MAX_RUNNING = 1000  # overruns, and candidates to yield, of one cycle
 
 Row = dict[str, Any]
@@ -55,7 +58,43 @@ class Reading:
     budgets: Sequence[Row] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Policy:
+    """A pool's policy as read, with the texts it was parsed from."""
+
+    texts: list[str | None]
+    pool: Row
+    classes: list[Row]
+    policy: Policy
+
+    def of(self, live_slots: int, held: Sequence[Row]) -> Policy:
+        """The policy with the promotion slots that so many live slots give, and the cost budgets as they stand."""
+        return replace(
+            self.policy,
+            promotion_slots=_promotion_slots(self.pool, self.classes, live_slots),
+            cost_budgets=budgets.policy(held, self.pool["cost_unit"]),
+        )
+
+
+class Depths:
+    """How much deep lanes have queued, at most DEPTH_AGE_S old: the exact number is needed of short lanes only, and
+    those are read to their end."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, int] = {}
+        self._until = 0.0
+
+    def of(self, lanes: Sequence[int]) -> Mapping[int, int]:
+        """By lane."""
+        now = time.monotonic()
+        if lanes and (now > self._until or any(lane not in self._found for lane in lanes)):
+            self._found = dict.fromkeys(lanes, 0) | dict(db.tuples("snapshot_depths", {"lane_ids": list(lanes)}))
+            self._until = now + DEPTH_AGE_S
+        return self._found
+
+
 _lanes: dict[int, LaneKey] = {}
+_policies: dict[int, _Policy] = {}
 _capsets: dict[int, frozenset[str]] = {}
 
 
@@ -67,26 +106,28 @@ def read(
     overruns: bool = False,
     yields: bool = True,
     spends: bool = False,
+    depths: "Depths | None" = None,
 ) -> Reading:
     """Read a pool inside the caller's transaction. `lanes_before`: how many lanes had work last time (it decides how
     many heads of each are read: twice an equal part of the free slots; `more_heads` gets the rest where it is needed).
     `overruns` also lists and locks running tasks that cost more than charged; `yields` those that may have to yield;
-    `spends` locks the cost budgets of the tenants with work and settles what `ended` cost."""
-    pool = db.rows("snapshot_pool", {"pool_id": pool_id})[0]
-    classes = db.rows("snapshot_classes", {"pool_id": pool_id})
+    `spends` locks the cost budgets of the tenants with work and settles what `ended` cost. `depths` may hold what was
+    read a moment ago."""
+    now, read = _read_policy(pool_id)
+    pool, classes = read.pool, read.classes
     slots = _slots(pool_id, pool["lease_ttl_s"])
     loads = _loads(pool_id)
     free = sum(slot.free for slot in slots)
     aged = any(row["aging_step_s"] is not None or row["max_wait_s"] is not None for row in classes)
     heads = max(1, min(free, max(MIN_HEADS, 2 * -(-free // max(1, lanes_before)))))
-    lanes = _active(pool_id, heads, aged)
+    lanes = _active(pool_id, heads, aged, depths or Depths())
     held = _budgets(pool_id, lanes, ended, spends) if pool["budgets"] else []
-    policy = _policy(pool, classes, sum(slot.slots for slot in slots), held)
+    policy = read.of(sum(slot.slots for slot in slots), held)
     running = _overruns(pool_id, pool["cost_unit"]) if overruns else []
     if yields:
         running += _yieldable(pool_id, classes, policy, lanes, loads, {task.id for task in running})
     snapshot = Snapshot(
-        now=pool["now"],
+        now=now,
         policy=policy,
         slots=slots,
         lanes=lanes,
@@ -116,8 +157,13 @@ def more_heads(view: Snapshot, lane_ids: Iterable[int], heads: int) -> Snapshot:
     for lane, id_, enqueued_at, est, type_, avoid, again in db.tuples("snapshot_more_heads", params):
         head = Head(id=id_, enqueued_at=enqueued_at, est=est, type=type_, avoid=avoid, again=again)
         found.setdefault(lane, []).append(head)
-    lanes = tuple(replace(lane, heads=tuple(found[lane.id])) if lane.id in found else lane for lane in view.lanes)
+    lanes = tuple(_longer(lane, found[lane.id], heads) if lane.id in found else lane for lane in view.lanes)
     return replace(view, lanes=lanes)
+
+
+def _longer(lane: Lane, heads: Sequence[Head], asked: int) -> Lane:
+    """The lane with more heads; one that was read to its end is known exactly."""
+    return replace(lane, heads=tuple(heads), queued=max(lane.queued, asked) if len(heads) == asked else len(heads))
 
 
 def take_ended(pool_id: int, limit: int) -> list[Ended]:
@@ -161,11 +207,20 @@ def _micro(value: float | None) -> int | None:
     return None if value is None else round(value * MICRO)
 
 
-def _policy(pool: Row, classes: Sequence[Row], live_slots: int, held: Sequence[Row]) -> Policy:
-    users, parts = _users()
-    return Policy(
+def _read_policy(pool_id: int) -> tuple[int, _Policy]:
+    """The clock in micro-seconds, and the policy: the one of the last cycle while its texts are the same."""
+    now, *texts = db.tuples("snapshot_policy", {"pool_id": pool_id})[0]
+    known = _policies.get(pool_id)
+    if known is None or known.texts != texts:
+        known = _policies[pool_id] = _parse_policy(texts)
+    return now, known
+
+
+def _parse_policy(texts: list[str | None]) -> _Policy:
+    pool, classes, tenants, users, tools = (json.loads(text) if text else [] for text in texts)
+    special, parts = _users(users)
+    policy = Policy(
         budget=pool["budget"],
-        promotion_slots=_promotion_slots(pool, classes, live_slots),
         user_max=pool["user_max"],
         max_task_cost=_micro(pool["max_task_cost"]),
         debt_halflife=_micro(pool["debt_halflife_s"]),
@@ -184,26 +239,26 @@ def _policy(pool: Row, classes: Sequence[Row], live_slots: int, held: Sequence[R
                 class_max=parts.get(row["id"], {}),
                 paused=row["paused"],
             )
-            for row in db.rows("snapshot_tenants")
+            for row in tenants
         },
-        users=users,
+        users=special,
         tools={
             row["id"]: ToolPolicy(max=row["max"], cooldown_until=row["cooldown_until"], paused=row["paused"])
-            for row in db.rows("snapshot_tools")
+            for row in tools
         },
-        cost_budgets=budgets.policy(held, pool["cost_unit"]),
     )
+    return _Policy(texts=texts, pool=pool, classes=classes, policy=policy)
 
 
-def _users() -> tuple[dict[tuple[int, int], UserPolicy], dict[int, dict[int, int]]]:
+def _users(rows: Sequence[Row]) -> tuple[dict[tuple[int, int], UserPolicy], dict[int, dict[int, int]]]:
     """What differs from the default inside tenants: users, and maxima in classes by tenant."""
     users: dict[tuple[int, int], UserPolicy] = {}
     parts: dict[int, dict[int, int]] = {}
-    for tenant, user, class_id, weight, most in db.tuples("snapshot_users"):
-        if class_id is None:
-            users[tenant, user] = UserPolicy(weight=round(weight * MICRO), max=most)
+    for row in rows:
+        if row["class_id"] is None:
+            users[row["tenant_id"], row["user_id"]] = UserPolicy(weight=round(row["weight"] * MICRO), max=row["max"])
         else:
-            parts.setdefault(tenant, {})[class_id] = most
+            parts.setdefault(row["tenant_id"], {})[row["class_id"]] = row["max"]
     return users, parts
 
 
@@ -270,7 +325,7 @@ def _loads(pool_id: int) -> tuple[Load, ...]:
     )
 
 
-def _active(pool_id: int, heads: int, aged: bool) -> tuple[Lane, ...]:
+def _active(pool_id: int, heads: int, aged: bool, known: Depths) -> tuple[Lane, ...]:
     found: dict[int, list[Head]] = {}
     for lane, id_, enqueued_at, est, type_, avoid, again in db.tuples(
         "snapshot_heads", {"pool_id": pool_id, "heads": heads}
@@ -279,7 +334,8 @@ def _active(pool_id: int, heads: int, aged: bool) -> tuple[Lane, ...]:
         found.setdefault(lane, []).append(head)
     ids = list(found)
     keys = lane_keys(ids)
-    depths = dict(db.tuples("snapshot_depths", {"lane_ids": ids})) if ids else {}
+    deep = [lane for lane, first in found.items() if len(first) >= heads]  # the others were read whole
+    depths = known.of(deep)
     oldest = {}
     if aged and ids:
         for lane, id_, enqueued_at, est, type_, avoid in db.tuples("snapshot_oldest", {"lane_ids": ids}):
@@ -348,7 +404,6 @@ def _running(rows: Sequence[Row]) -> list[Running]:
 
 def limits(pool_id: int) -> Snapshot:
     """Policy and what runs, without workers and waiting tasks: enough to judge which lanes their own limits stop."""
-    pool = db.rows("snapshot_pool", {"pool_id": pool_id})[0]
-    held = budgets.state() if pool["budgets"] else []
-    policy = _policy(pool, db.rows("snapshot_classes", {"pool_id": pool_id}), 0, held)
-    return Snapshot(now=pool["now"], policy=policy, loads=_loads(pool_id))
+    now, read = _read_policy(pool_id)
+    held = budgets.state() if read.pool["budgets"] else []
+    return Snapshot(now=now, policy=read.of(0, held), loads=_loads(pool_id))

@@ -14,7 +14,8 @@ from psycopg import sql
 from dispatch.store import db
 
 _COLUMNS = """
-SELECT t.id, t.type, t.state, t.priority, t.key, t.attempts, t.losses, t.starts, t.created_at, t.enqueued_at,
+SELECT t.id, t.type, t.state, t.priority, t.key, t.attempts, t.losses,
+       t.starts + (e.delivered_at IS NOT NULL)::int AS starts, t.created_at, t.enqueued_at,
        t.queued_at, t.run_at, t.finished_at, t.deadline, t.cancel_requested, t.reason, t.fingerprint, t.error,
        t.cost_hint, t.lane_id, t.tenant_id, p.slug AS pool, c.slug AS class, n.slug AS tenant, u.name AS "user",
        coalesce(t.max_attempts, c.max_attempts) AS attempts_allowed, w.name AS worker, e.expires_at,

@@ -46,9 +46,8 @@ select a.task_id, count(*) as n, max(coalesce(t.max_attempts, c.max_attempts)) a
  where a.counted group by a.task_id
 """
 ACCOUNTED = """
-select t.id, t.starts from task t left join attempt a on a.task_id = t.id left join lease l on l.task_id = t.id
- group by t.id having t.starts <> count(distinct a.id) filter (where a.delivered_at is not null)
-                              + count(distinct l.task_id) filter (where l.delivered_at is not null)
+select t.id, t.starts from task t left join attempt a on a.task_id = t.id
+ group by t.id having t.starts <> count(a.id) filter (where a.delivered_at is not null)
 """
 IDLE = """
 select t.id as task, d.session_id from task t join lane on lane.id = t.lane_id

@@ -36,7 +36,7 @@ def test_an_offer_is_delivered_with_all_an_agent_needs() -> None:
     assert (lease.checkpoint, lease.journal, lease.deadline) == (None, [], None)
     expires, runtime_until = fleet.sql("SELECT expires_at - now(), runtime_until - now() FROM lease")[0]
     assert (expires, runtime_until) == (timedelta(seconds=30), timedelta(seconds=60))
-    assert fleet.value("SELECT starts FROM task WHERE id = %s", first) == 1
+    assert fleet.value("SELECT attempt FROM lease WHERE task_id = %s", first) == 1
     assert fleet.ask(session).leases == []
 
 
@@ -72,7 +72,7 @@ def test_the_same_claim_id_gets_the_same_leases_while_they_live() -> None:
     fleet.offer(session, second)
     again = fleet.ask(session, claim_id="c1").leases
     assert [lease.token for lease in again] == [lease.token for lease in one]
-    assert fleet.value("SELECT starts FROM task WHERE id = %s", first) == 1
+    assert fleet.value("SELECT attempt FROM lease WHERE task_id = %s", first) == 1
     fleet.ended("complete", first, one[0].token)
     assert [lease.task_id for lease in fleet.ask(session, claim_id="c1").leases] == [second]
 

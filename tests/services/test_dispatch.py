@@ -195,7 +195,7 @@ def test_a_failed_transaction_leaves_the_memory_as_it_was(leader: Leader, monkey
         raise RuntimeError("no")
 
     with monkeypatch.context() as broken:
-        broken.setattr(dispatch, "_record", fail)
+        broken.setattr(dispatch, "_decision", fail)
         with pytest.raises(RuntimeError):
             leader.cycle()
     assert leader.memory.accounts.dump() == before
@@ -208,13 +208,13 @@ def test_a_task_taken_between_snapshot_and_write_charges_nobody(
 ) -> None:
     park(fleet.join("w", slots=2).session_id)
     first, second, third = fleet.put(3)
-    lock = dispatch._lock
+    grant = dispatch._grant
 
-    def cancel_first(chosen: list[int]) -> set[int]:
+    def cancel_first(*given: Any) -> set[int]:
         fleet.sql("UPDATE task SET state = 6, queued_at = NULL WHERE id = %s", first)
-        return lock(chosen)
+        return grant(*given)
 
-    monkeypatch.setattr(dispatch, "_lock", cancel_first)
+    monkeypatch.setattr(dispatch, "_grant", cancel_first)
     assert leader.run() == 2
     assert [row[0] for row in fleet.sql("SELECT task_id FROM lease ORDER BY 1")] == [second, third]
     (account,) = leader.memory.accounts.root.kids.values()

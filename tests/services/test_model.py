@@ -326,8 +326,9 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def rows_are_what_the_model_says(self) -> None:
         rows = fleet.sql(
-            "SELECT t.id, t.payload, t.max_attempts, t.state, t.starts, t.attempts, t.losses, t.handbacks,"
-            " l.session_id, l.token, l.delivered_at IS NOT NULL FROM task t LEFT JOIN lease l ON l.task_id = t.id"
+            "SELECT t.id, t.payload, t.max_attempts, t.state, t.starts + (l.delivered_at IS NOT NULL)::int, t.attempts,"
+            " t.losses, t.handbacks, l.session_id, l.token, l.delivered_at IS NOT NULL"
+            " FROM task t LEFT JOIN lease l ON l.task_id = t.id"
         )
         stored = {row[0]: row[1:] for row in rows}
         model = {

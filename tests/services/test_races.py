@@ -19,6 +19,7 @@ from dispatch.services.messages import Beat, Finish, Finished, HeartbeatAnswer, 
 from dispatch.services.requeue import requeue
 from dispatch.services.submit import submit
 from dispatch.store import db, lanes
+from tests import fleet
 from tests.rounds import rounds
 from tests.services.world import ROOT, bury, lease, make_world, put, spec, worker_session
 
@@ -83,21 +84,8 @@ def test_a_limit_holds_against_submits_at_once() -> None:
 
 
 def hand_out(task_ids: Sequence[int], session_id: int) -> list[int]:
-    """What the dispatcher does: lock what is still startable, make leases of it."""
-    with db.atomic():
-        found = [row[0] for row in db.tuples("lock_startable", {"task_ids": list(task_ids)})]
-        db.execute(
-            "grant_leases",
-            {
-                "task_ids": found,
-                "session_ids": [session_id] * len(found),
-                "charges": [1] * len(found),
-                "tiers": ["W"] * len(found),
-                "pool_id": Task.objects.get(pk=task_ids[0]).pool_id,
-                "offer_ttl_s": 5.0,
-            },
-        )
-    return found
+    """What the dispatcher does: make leases of what is still startable."""
+    return list(task_ids) if fleet.grant(task_ids, session_id) else []
 
 
 def test_cancel_against_hand_out() -> None:
@@ -175,7 +163,7 @@ def test_cancel_that_waits_for_a_hand_out_still_reaches_the_agent() -> None:
 
     def dispatcher() -> None:
         with db.atomic():
-            db.tuples("lock_startable", {"task_ids": [task_id]})
+            fleet.sql("SELECT id FROM task WHERE id = %s FOR NO KEY UPDATE", task_id)
             locked.set()
             done.wait(0.5)  # cancel has looked for the lease by now and waits for the task
             hand_out([task_id], session.pk)

@@ -72,7 +72,7 @@ def lease(task_id: int, session: WorkerSession | None = None) -> Lease:
     with connection.cursor() as cursor:
         cursor.execute("SELECT nextval('lease_token_seq')")
         token = cursor.fetchone()[0]
-    Task.objects.filter(pk=task_id).update(state=2, queued_at=None, starts=task.starts + 1)
+    Task.objects.filter(pk=task_id).update(state=2, queued_at=None)
     now = timezone.now()
     return Lease.objects.create(
         task=task,

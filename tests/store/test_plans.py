@@ -75,18 +75,17 @@ def statements(held: list[int]) -> dict[str, dict[str, Any]]:
         "snapshot_heads": {"pool_id": pool, "heads": 4},
         "snapshot_more_heads": {"lane_ids": [1, 2, 3], "heads": 100},
         "snapshot_oldest": {"lane_ids": [1, 2, 3]},
-        "promote_due": {"pool_id": pool, "limit": 1000},
-        "next_due": {"pool_id": pool},
-        "lock_startable": {"task_ids": queued},
+        "begin_cycle": {"pool_id": pool, "epoch": 0, "limit": 1000},
         "grant_leases": {
             "task_ids": queued, "session_ids": [session] * 20, "charges": [1] * 20, "tiers": ["W"] * 20,
-            "pool_id": pool, "offer_ttl_s": 5.0,
+            "pool_id": pool, "offer_ttl_s": 5.0, "channel": "x", "payloads": [],
         },
-        "lock_undelivered": {"session_ids": [session]},
-        "lock_tasks": {"task_ids": held},
-        "deliver_leases": {"task_ids": held, "claim_ids": [None] * len(held)},
+        "claiming_sessions": {"session_ids": [session], "after": [0]},
+        "deliver_leases": {
+            "task_ids": held, "session_ids": [session] * len(held), "claim_ids": [None] * len(held), "demand_ids": [],
+        },
         "lease_answers": {"task_ids": held},
-        "lock_leases_by_token": many,
+        "lock_ending_by_token": many,
         "lock_ending": {"task_ids": held},
         "end_leases": {**many, **{name: values * len(held) for name, values in ends.items()}},
         "ended_attempts": many,
@@ -134,5 +133,5 @@ def test_a_renewal_is_a_hot_update(backlog: list[int]) -> None:
         "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)"
         " WHERE i.indrelid = 'lease'::regclass"
     )
-    assert {row[0] for row in indexed} == {"task_id", "session_id"}
+    assert {row[0] for row in indexed} == {"task_id", "session_id", "token"}
     assert fleet.status(fleet.beat(session, *pairs)) == ["renewed"] * len(pairs)

@@ -6,38 +6,56 @@ SELECT l.task_id, l.session_id, l.claim_id
  WHERE l.delivered_at IS NOT NULL
  ORDER BY l.granted_at, l.task_id
 
--- name: lock_undelivered
--- Offers to these sessions, locked in key order. The size is the stored one while that is small and
--- not compressed, else the text's.
-SELECT l.task_id, l.session_id, l.granted_at,
-       CASE WHEN pg_column_compression(t.payload) IS NULL AND pg_column_size(t.payload) < 1900
-            THEN pg_column_size(t.payload) ELSE octet_length(t.payload::text) END
-       + CASE WHEN t.starts = 0 THEN 0 ELSE coalesce(
-            (SELECT sum(octet_length(j.data::text)) FROM journal_entry j WHERE j.task_id = t.id), 0) END AS bytes
-  FROM lease l JOIN task t ON t.id = l.task_id
- WHERE l.session_id = ANY(%(session_ids)s::bigint[]) AND l.delivered_at IS NULL
- ORDER BY l.task_id FOR NO KEY UPDATE OF l
-
--- name: lock_tasks
--- Tasks in key order, after their leases.
-SELECT id FROM task WHERE id = ANY(%(task_ids)s::bigint[]) ORDER BY id FOR NO KEY UPDATE
+-- name: claiming_sessions
+-- Open sessions (see open_sessions) with what was offered to them, newest first: of offers newer than `after`, the token
+-- that this process delivered last, so that the index is not read over the remains of older leases. The size is the
+-- stored one while that is small and not compressed, else the text's.
+SELECT s.id, s.worker_id, s.pool_id, s.capset_id, s.tenant_id, s.api_key_id, s.slots, w.draining,
+       s.last_seen_at < now() - interval '200 milliseconds' AS silent, o.tasks, o.bytes
+  FROM unnest(%(session_ids)s::bigint[], %(after)s::bigint[]) x(session_id, after)
+  JOIN worker_session s ON s.id = x.session_id JOIN worker w ON w.id = s.worker_id
+  LEFT JOIN LATERAL (
+    SELECT array_agg(f.task_id ORDER BY f.token DESC) AS tasks, array_agg(f.bytes ORDER BY f.token DESC) AS bytes
+      FROM (
+        SELECT l.task_id, l.token,
+               CASE WHEN pg_column_compression(t.payload) IS NULL AND pg_column_size(t.payload) < 1900
+                    THEN pg_column_size(t.payload) ELSE octet_length(t.payload::text) END
+               + CASE WHEN t.starts = 0 THEN 0 ELSE coalesce(
+                    (SELECT sum(octet_length(j.data::text)) FROM journal_entry j WHERE j.task_id = t.id), 0) END AS bytes
+          FROM lease l JOIN task t ON t.id = l.task_id
+         WHERE l.session_id = x.session_id AND l.token > x.after AND l.delivered_at IS NULL
+         ORDER BY l.token LIMIT 1000
+      ) f
+  ) o ON true
+ WHERE s.closed_at IS NULL AND s.last_seen_at > now() - interval '24 hours'
 
 -- name: deliver_leases
--- Offers (locked before) become deliveries: the TTL starts now and the task counts a start. `delivered_at IS NULL` is
--- not repeated here: with a stale plan that cost 157 ms instead of 20.
+-- Offers become deliveries, those that are still there: locked in key order, the TTL starts now. A cancel that came
+-- before holds: it locks the lease too. The demand of the claims that are answered goes with it.
 WITH x AS (
-    SELECT * FROM unnest(%(task_ids)s::bigint[], %(claim_ids)s::text[]) x(task_id, claim_id)
-), t AS (
-    UPDATE task t SET starts = t.starts + 1 FROM x WHERE t.id = x.task_id
-    RETURNING t.id, t.starts, t.max_runtime_s, t.deadline, t.progress_timeout_s, t.cancel_requested
+    SELECT * FROM unnest(%(task_ids)s::bigint[], %(session_ids)s::bigint[], %(claim_ids)s::text[])
+           x(task_id, session_id, claim_id)
+), k AS MATERIALIZED (
+    SELECT l.task_id, x.claim_id FROM x JOIN lease l ON l.task_id = x.task_id AND l.session_id = x.session_id
+     WHERE l.delivered_at IS NULL ORDER BY l.task_id FOR NO KEY UPDATE OF l
+), q AS (
+    DELETE FROM demand WHERE id = ANY(%(demand_ids)s::bigint[])
+), g AS (
+    UPDATE lease l
+       SET delivered_at = now(), renewed_at = now(), progress_at = now(), attempt = t.starts + 1, claim_id = k.claim_id,
+           expires_at = now() + make_interval(secs => p.lease_ttl_s), progress_timeout_s = t.progress_timeout_s,
+           runtime_until = least(now() + make_interval(secs => t.max_runtime_s), t.deadline),
+           directive = CASE WHEN t.cancel_requested OR l.directive = 2 THEN 2 ELSE 0 END
+      FROM k, task t, pool p
+     WHERE l.task_id = k.task_id AND t.id = k.task_id AND p.id = l.pool_id
+    RETURNING l.task_id, l.session_id, l.token, l.attempt, l.lane_id, l.charged, l.expires_at, l.granted_at, t.type,
+              t.payload, t.priority, t.progress_timeout_s, t.max_runtime_s, t.deadline, p.lease_ttl_s,
+              p.heartbeat_every_s
 )
-UPDATE lease l
-   SET delivered_at = now(), renewed_at = now(), progress_at = now(), attempt = t.starts, claim_id = x.claim_id,
-       expires_at = now() + make_interval(secs => p.lease_ttl_s), progress_timeout_s = t.progress_timeout_s,
-       runtime_until = least(now() + make_interval(secs => t.max_runtime_s), t.deadline),
-       directive = CASE WHEN t.cancel_requested THEN 2 ELSE 0 END
-  FROM x, t, pool p
- WHERE l.task_id = x.task_id AND t.id = x.task_id AND p.id = l.pool_id
+SELECT g.*, c.slug AS work_class, n.slug AS tenant, u.name AS "user"
+  FROM g JOIN lane a ON a.id = g.lane_id JOIN work_class c ON c.id = a.work_class_id
+  JOIN tenant n ON n.id = a.tenant_id JOIN tenant_user u ON u.id = a.user_id
+ ORDER BY g.granted_at, g.task_id
 
 -- name: lease_answers
 -- Delivered leases as their agents get them.
@@ -51,7 +69,8 @@ SELECT l.task_id, l.session_id, l.claim_id, l.token, l.attempt, t.type, t.payloa
  ORDER BY l.granted_at, l.task_id
 
 -- name: park_demand
--- Parked claims; the rows come back in the order given. A little slack over the wait covers the way back.
+-- Parked claims; the rows come back in the order given. A little slack over the wait covers the way back. The pools'
+-- leaders are told.
 WITH x AS (
     SELECT *, nextval(pg_get_serial_sequence('demand', 'id')) AS id
       FROM unnest(%(session_ids)s::bigint[], %(pool_ids)s::bigint[], %(wanted)s::int[], %(waits)s::float8[],
@@ -60,8 +79,10 @@ WITH x AS (
 ), i AS (
     INSERT INTO demand (id, session_id, pool_id, wanted, until, process_id)
     SELECT id, session_id, pool_id, wanted, now() + make_interval(secs => wait_s + 0.5), process_id FROM x
+), h AS (
+    SELECT pg_notify(%(channel)s, string_agg(DISTINCT pool_id::text, ',')) FROM x
 )
-SELECT id FROM x ORDER BY n
+SELECT x.id FROM x CROSS JOIN h ORDER BY x.n
 
 -- name: live_demand
 -- Which of these parked claims are still there (an offer that was not picked up takes its demand away).

@@ -1,10 +1,3 @@
--- name: lock_leases_by_token
--- Delivered leases under their tokens, locked in key order; missing ones are not the caller's any more.
-SELECT l.task_id FROM unnest(%(task_ids)s::bigint[], %(tokens)s::bigint[]) x(task_id, token)
-  JOIN lease l ON l.task_id = x.task_id AND l.token = x.token
- WHERE l.delivered_at IS NOT NULL
- ORDER BY l.task_id FOR UPDATE OF l
-
 -- name: lock_leases_of_session
 -- All leases of one session, delivered or not, locked in key order.
 SELECT task_id FROM lease WHERE session_id = %(session_id)s ORDER BY task_id FOR UPDATE
@@ -31,6 +24,27 @@ SELECT l.task_id, l.token, l.pool_id, l.lane_id, l.session_id, s.worker_id, s.ap
  WHERE l.task_id = ANY(%(task_ids)s::bigint[])
  ORDER BY t.id FOR NO KEY UPDATE OF t
 
+-- name: lock_ending_by_token
+-- Delivered leases under their tokens, locked in key order, with what decides about their end (see lock_ending); missing
+-- ones are not the caller's any more.
+WITH k AS MATERIALIZED (
+    SELECT l.* FROM unnest(%(task_ids)s::bigint[], %(tokens)s::bigint[]) x(task_id, token)
+      JOIN lease l ON l.task_id = x.task_id AND l.token = x.token
+     WHERE l.delivered_at IS NOT NULL
+     ORDER BY l.task_id FOR UPDATE OF l
+)
+SELECT l.task_id, l.token, l.pool_id, l.lane_id, l.session_id, s.worker_id, s.api_key_id, l.charged,
+       l.directive = 1 AS asked_to_yield,
+       l.delivered_at IS NOT NULL AS delivered,
+       (extract(epoch FROM now() - coalesce(l.delivered_at, now())) * 1000000)::bigint AS elapsed,
+       t.tenant_id, t.attempts, t.losses, t.handbacks, t.cancel_requested, coalesce(t.deadline <= now(), false) AS expired,
+       coalesce(t.max_attempts, c.max_attempts)::int AS max_attempts, p.max_reclaims, p.max_handbacks,
+       c.backoff_s, c.backoff_max_s, a.tools
+  FROM k l JOIN task t ON t.id = l.task_id JOIN lane a ON a.id = l.lane_id
+  JOIN work_class c ON c.id = a.work_class_id JOIN pool p ON p.id = l.pool_id
+  LEFT JOIN worker_session s ON s.id = l.session_id
+ ORDER BY t.id FOR NO KEY UPDATE OF t
+
 -- name: end_leases
 -- Leases (locked before, token in the WHERE) end: the lease goes, the task moves, a delivered one leaves an attempt,
 -- and the difference between charge and cost waits in a settlement for the next dispatch cycle.
@@ -50,6 +64,7 @@ WITH x AS (
 ), u AS (
     UPDATE task t
        SET state = f.state,
+           starts = t.starts + (f.delivered_at IS NOT NULL)::int,
            attempts = t.attempts + f.counted::int, losses = t.losses + f.lost::int,
            handbacks = t.handbacks + f.handback::int,
            run_at = CASE WHEN f.state = 0 THEN now() + make_interval(secs => f.delay_s) END,

@@ -1,34 +1,30 @@
--- name: snapshot_pool
--- The pool's own policy and the database's clock in microseconds.
-SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now, p.slug, p.policy, p.budget, p.promotion_slots, p.user_max,
-       p.max_task_cost, p.debt_halflife_s, p.reclaim_min_runtime_s, p.reclaim_dead_zone,
-       p.reclaim_per_round, p.offer_ttl_s, p.lease_ttl_s, p.cost_unit,
-       EXISTS (SELECT 1 FROM budget WHERE archived_at IS NULL) AS budgets,
-       p.paused AND (p.paused_until IS NULL OR p.paused_until > now()) AS paused
-  FROM pool p WHERE p.id = %(pool_id)s
-
--- name: snapshot_classes
--- The pool's classes; an ended pause is none.
-SELECT id, weight, min, max, lend, level, aging_step_s, max_wait_s, default_cost, preempt,
-       paused AND (paused_until IS NULL OR paused_until > now()) AS paused
-  FROM work_class WHERE pool_id = %(pool_id)s ORDER BY id
-
--- name: snapshot_tenants
--- All tenants: their limits hold per pool, their pauses everywhere.
-SELECT id, weight, nominal, max, borrow, user_max, paused AND (paused_until IS NULL OR paused_until > now()) AS paused
-  FROM tenant ORDER BY id
-
--- name: snapshot_users
--- Only users that differ from the default (weight 1, the tenant's maximum), and tenants' own maxima in classes.
-SELECT tenant_id, id AS user_id, NULL::bigint AS class_id, weight, max FROM tenant_user
- WHERE weight <> 1 OR max IS NOT NULL
-UNION ALL SELECT tenant_id, NULL, work_class_id, 1, max FROM tenant_class WHERE max IS NOT NULL
-
--- name: snapshot_tools
--- Tools with the end of their cooldown in microseconds.
-SELECT id, max, (extract(epoch FROM cooldown_until) * 1000000)::bigint AS cooldown_until,
-       paused AND (paused_until IS NULL OR paused_until > now()) AS paused
-  FROM tool ORDER BY id
+-- name: snapshot_policy
+-- The database's clock in microseconds and the whole policy of a pool as JSON texts, in one statement: the reader only
+-- parses what has changed. An ended pause is none. Tenants' and tools' limits hold per pool, their pauses everywhere;
+-- of users only those that differ from the default (weight 1, the tenant's maximum), and tenants' own maxima in classes.
+SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now,
+       (SELECT row_to_json(x)::text FROM (
+        SELECT p.slug, p.policy, p.budget, p.promotion_slots, p.user_max, p.max_task_cost, p.debt_halflife_s,
+               p.reclaim_min_runtime_s, p.reclaim_dead_zone, p.reclaim_per_round, p.offer_ttl_s, p.lease_ttl_s,
+               p.cost_unit, EXISTS (SELECT 1 FROM budget WHERE archived_at IS NULL) AS budgets,
+               p.paused AND (p.paused_until IS NULL OR p.paused_until > now()) AS paused
+          FROM pool p WHERE p.id = %(pool_id)s) x) AS pool,
+       (SELECT json_agg(x)::text FROM (
+        SELECT id, weight, min, max, lend, level, aging_step_s, max_wait_s, default_cost, preempt,
+               paused AND (paused_until IS NULL OR paused_until > now()) AS paused
+          FROM work_class WHERE pool_id = %(pool_id)s ORDER BY id) x) AS classes,
+       (SELECT json_agg(x)::text FROM (
+        SELECT id, weight, nominal, max, borrow, user_max,
+               paused AND (paused_until IS NULL OR paused_until > now()) AS paused
+          FROM tenant ORDER BY id) x) AS tenants,
+       (SELECT json_agg(x)::text FROM (
+        SELECT tenant_id, id AS user_id, NULL::bigint AS class_id, weight, max FROM tenant_user
+         WHERE weight <> 1 OR max IS NOT NULL
+        UNION ALL SELECT tenant_id, NULL, work_class_id, 1, max FROM tenant_class WHERE max IS NOT NULL) x) AS users,
+       (SELECT json_agg(x)::text FROM (
+        SELECT id, max, (extract(epoch FROM cooldown_until) * 1000000)::bigint AS cooldown_until,
+               paused AND (paused_until IS NULL OR paused_until > now()) AS paused
+          FROM tool ORDER BY id) x) AS tools
 
 -- name: snapshot_sessions
 -- Sessions that count as capacity (called within the TTL, or a parked claim whose web process pulses) with what they

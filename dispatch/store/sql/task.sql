@@ -5,7 +5,8 @@ SELECT id, pool_id, tenant_id FROM task WHERE id = %(task_id)s
 -- name: get_task
 -- One task with its names, its lease (if one lives) and its age as of now.
 SELECT t.id, t.type, t.state, t.payload, t.priority, t.key, t.cost_hint, t.run_at, t.created_at, t.enqueued_at,
-       t.queued_at, t.finished_at, t.deadline, t.max_attempts, t.max_runtime_s, t.progress_timeout_s, t.starts,
+       t.queued_at, t.finished_at, t.deadline, t.max_attempts, t.max_runtime_s, t.progress_timeout_s,
+       t.starts + (e.delivered_at IS NOT NULL)::int AS starts,
        t.attempts, t.losses, t.handbacks, t.cancel_requested, t.result, t.error, t.reason, t.fingerprint, t.lane_id,
        t.tenant_id, p.slug AS pool, c.slug AS class, n.slug AS tenant, u.name AS "user", s.names AS capabilities,
        ARRAY(SELECT o.slug FROM tool o WHERE o.id = ANY (l.tools) ORDER BY 1) AS tools,

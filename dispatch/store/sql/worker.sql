@@ -18,7 +18,7 @@ RETURNING worker_id, id AS session_id
 -- name: open_sessions
 -- Sessions that have not ended (DELETE, or 24 h without a call) with what every agent verb needs to know about them.
 SELECT s.id, s.worker_id, s.pool_id, s.capset_id, s.tenant_id, s.api_key_id, s.slots, w.draining,
-       p.lease_ttl_s, p.heartbeat_every_s
+       p.lease_ttl_s, p.heartbeat_every_s, s.last_seen_at < now() - interval '200 milliseconds' AS silent
   FROM worker_session s JOIN worker w ON w.id = s.worker_id JOIN pool p ON p.id = s.pool_id
  WHERE s.id = ANY(%(session_ids)s::bigint[]) AND s.closed_at IS NULL
    AND s.last_seen_at > now() - interval '24 hours'
