@@ -21,7 +21,8 @@ from dispatch.api import webpulse  # noqa: E402
 from dispatch.jobs import lifeline, vigil  # noqa: E402
 from dispatch.live.routing import websocket  # noqa: E402
 
-sys.setswitchinterval(0.0005)
+sys.setswitchinterval(0.0005)  # a batch's thread waits so long at most for a busy event loop, at each statement
 lifeline.name_process("ef-web")
 webpulse.current.on_tick = vigil.inherited().beat
-application = mcp.application(hot.application(ProtocolTypeRouter({"http": pages, "websocket": websocket})))
+agents = hot.application(ProtocolTypeRouter({"http": pages, "websocket": websocket}))
+application = mcp.application(agents)

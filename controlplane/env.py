@@ -60,6 +60,14 @@ def number(name: str, default: int, low: int = 0, high: int = 2**31 - 1) -> int:
     return value
 
 
+def choice(name: str, *allowed: str) -> str:
+    """One of these words; the first one is the default."""
+    raw = text(name, allowed[0])
+    if raw not in allowed:
+        raise BadSetting(f"{name} must be {' or '.join(allowed)}, not {raw!r}.")
+    return raw
+
+
 def words(name: str, default: list[str]) -> list[str]:
     """A comma-separated list."""
     raw = os.environ.get(name, "")

@@ -20,7 +20,7 @@ DEBUG = False
 SECRET_KEY = env.secret("SECRET_KEY", DATA_DIR, needed=bool(DATABASE_URL))
 EVENFLOW_PEPPER = env.secret("EVENFLOW_PEPPER", DATA_DIR, needed=bool(DATABASE_URL))
 EVENFLOW_HOT = env.flag("EVENFLOW_HOT", True)
-EVENFLOW_SERVER = env.text("EVENFLOW_SERVER", "uvicorn")
+EVENFLOW_SERVER = env.choice("EVENFLOW_SERVER", "uvicorn", "daphne")
 EVENFLOW_PULSE = True  # web processes register themselves and beat; tests turn it off
 EVENFLOW_LIMITS = Limits(
     body_bytes=env.number("EVENFLOW_MAX_BODY_BYTES", 16 * 1024 * 1024, 1024),

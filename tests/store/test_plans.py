@@ -91,7 +91,7 @@ def statements(held: list[int]) -> dict[str, dict[str, Any]]:
         "ended_attempts": many,
         "expire_waiting": {"limit": 1000},
         "lock_due_leases": {"only": held, "skip": [], "limit": 1000},
-        "sample_queues": {},
+        "sampled_pools": {},
         "idle_facts": {"session_id": session},
         "broken_leases": {},
         "drifted_lanes": {"deep": 100, "bound": 1000},
