@@ -38,15 +38,10 @@ class End:
     by_agent: bool = False
 
 
-def lock(task_ids: Sequence[int]) -> list[Facts]:
-    """What decides about leases that the caller has locked, by task id; locks their tasks."""
-    return db.rows("lock_ending", {"task_ids": list(task_ids)}) if task_ids else []
-
-
-def lock_tokens(task_ids: Sequence[int], tokens: Sequence[int]) -> list[Facts]:
-    """Lock the delivered leases that stand under these tokens, and their tasks."""
-    given = {"task_ids": list(task_ids), "tokens": list(tokens)}
-    return db.rows("lock_ending_by_token", given) if task_ids else []
+def lock(task_ids: Sequence[int], tokens: Sequence[int] | None = None) -> list[Facts]:
+    """Lock leases (with `tokens`: delivered ones that stand under these) and their tasks: what decides about their end."""
+    given = {"task_ids": list(task_ids), "tokens": [None] * len(task_ids) if tokens is None else list(tokens)}
+    return db.rows("lock_ending", given) if task_ids else []
 
 
 def lock_session(session_id: int) -> list[Facts]:

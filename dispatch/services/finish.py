@@ -69,7 +69,7 @@ def _tools(items: Sequence[Finish]) -> dict[str, int]:
 
 def _lock(items: Sequence[Finish]) -> dict[Pair, ending.Facts]:
     pairs = sorted({(item.task_id, item.token) for item in items if _possible(item)})
-    found = ending.lock_tokens([task for task, _ in pairs], [token for _, token in pairs])
+    found = ending.lock([task for task, _ in pairs], [token for _, token in pairs])
     return {(facts["task_id"], facts["token"]): facts for facts in found}
 
 

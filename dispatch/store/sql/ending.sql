@@ -7,36 +7,21 @@ SELECT task_id FROM lease WHERE session_id = %(session_id)s ORDER BY task_id FOR
 SELECT task_id, session_id FROM lease WHERE task_id = %(task_id)s FOR UPDATE
 
 -- name: lock_ending
--- What decides about the end of leases that are locked already; locks their tasks, in key order too. The rows of
--- session and worker may be gone: a lease ends all the same.
+-- Delivered leases under their tokens (a token of NULL: any lease of the task), locked in key order, with what decides
+-- about their end; missing ones are not the caller's any more. Locks their tasks, in key order too. The rows of session
+-- and worker may be gone: a lease ends all the same.
+WITH k AS MATERIALIZED (
+    SELECT l.* FROM unnest(%(task_ids)s::bigint[], %(tokens)s::bigint[]) x(task_id, token)
+      JOIN lease l ON l.task_id = x.task_id
+     WHERE x.token IS NULL OR (l.token = x.token AND l.delivered_at IS NOT NULL)
+     ORDER BY l.task_id FOR UPDATE OF l
+)
 SELECT l.task_id, l.token, l.pool_id, l.lane_id, l.session_id, s.worker_id, s.api_key_id, l.charged,
        l.directive = 1 AS asked_to_yield,
        l.delivered_at IS NOT NULL AS delivered,
        CASE WHEN l.delivered_at IS NULL THEN 0
             WHEN p.cost_unit = 'slot-seconds' THEN (extract(epoch FROM now() - l.delivered_at) * 1000000)::bigint
             ELSE coalesce(l.progress_cost, l.charged) END AS spent,
-       t.tenant_id, t.attempts, t.losses, t.handbacks, t.cancel_requested, coalesce(t.deadline <= now(), false) AS expired,
-       coalesce(t.max_attempts, c.max_attempts)::int AS max_attempts, p.max_reclaims, p.max_handbacks,
-       c.backoff_s, c.backoff_max_s, a.tools
-  FROM lease l JOIN task t ON t.id = l.task_id JOIN lane a ON a.id = l.lane_id
-  JOIN work_class c ON c.id = a.work_class_id JOIN pool p ON p.id = l.pool_id
-  LEFT JOIN worker_session s ON s.id = l.session_id
- WHERE l.task_id = ANY(%(task_ids)s::bigint[])
- ORDER BY t.id FOR NO KEY UPDATE OF t
-
--- name: lock_ending_by_token
--- Delivered leases under their tokens, locked in key order, with what decides about their end (see lock_ending); missing
--- ones are not the caller's any more.
-WITH k AS MATERIALIZED (
-    SELECT l.* FROM unnest(%(task_ids)s::bigint[], %(tokens)s::bigint[]) x(task_id, token)
-      JOIN lease l ON l.task_id = x.task_id AND l.token = x.token
-     WHERE l.delivered_at IS NOT NULL
-     ORDER BY l.task_id FOR UPDATE OF l
-)
-SELECT l.task_id, l.token, l.pool_id, l.lane_id, l.session_id, s.worker_id, s.api_key_id, l.charged,
-       l.directive = 1 AS asked_to_yield,
-       l.delivered_at IS NOT NULL AS delivered,
-       (extract(epoch FROM now() - coalesce(l.delivered_at, now())) * 1000000)::bigint AS elapsed,
        t.tenant_id, t.attempts, t.losses, t.handbacks, t.cancel_requested, coalesce(t.deadline <= now(), false) AS expired,
        coalesce(t.max_attempts, c.max_attempts)::int AS max_attempts, p.max_reclaims, p.max_handbacks,
        c.backoff_s, c.backoff_max_s, a.tools
