@@ -39,7 +39,7 @@ class End:
 
 
 def lock(task_ids: Sequence[int], tokens: Sequence[int] | None = None) -> list[Facts]:
-    """Lock leases (with `tokens`: delivered ones that stand under these) and their tasks: what decides about their end."""
+    """Lock leases (with `tokens`: delivered ones under these) and their tasks: what decides about their end."""
     given = {"task_ids": list(task_ids), "tokens": [None] * len(task_ids) if tokens is None else list(tokens)}
     return db.rows("lock_ending", given) if task_ids else []
 
