@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("dispatch", "0019_budgets")]
+    dependencies = [("dispatch", "0020_audit_chain")]
     operations = [
         migrations.RemoveIndex(model_name="lease", name="lease_session"),
         migrations.AddIndex(
