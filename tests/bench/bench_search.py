@@ -9,7 +9,7 @@ from dispatch.services import policy, task_search, upkeep
 from tests import fleet
 from tests.bench.report import Table, clock
 
-ROUNDS = 20
+ROUNDS = 10
 MILLION = 1_000_000
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -24,9 +24,11 @@ SELECT a.pool_id, a.work_class_id, a.tenant_id, a.id, 'index', jsonb_build_objec
        CASE s.state WHEN 5 THEN jsonb_build_object('message', 'page ' || n || ' timed out') END,
        CASE s.state WHEN 5 THEN 'f' || n %% 40 ELSE '' END, '', 'k' || n
   FROM generate_series(1, %s) n
-  JOIN LATERAL (SELECT * FROM lane ORDER BY id OFFSET n %% (SELECT count(*) FROM lane) LIMIT 1) a ON true,
+  JOIN (SELECT *, row_number() OVER (ORDER BY id) - 1 AS place, count(*) OVER () AS many FROM lane) a
+    ON a.place = n %% a.many,
        LATERAL (SELECT CASE WHEN n < 100000 THEN CASE WHEN n %% 20 = 0 THEN 5 ELSE 4 END
                             WHEN n %% 10 = 0 THEN 1 WHEN n %% 97 = 0 THEN 6 ELSE 4 END AS state) s
+ ORDER BY n DESC
 """
 
 FILTERS = [
@@ -83,7 +85,7 @@ def bench_search(transactional_db: None, _migrated_rows: None) -> None:
             table.add(name, page)
             counts.add(name, count)
             spent.append(page)
-        slowest = max(slowest, sorted(spent)[int(0.95 * ROUNDS) - 1])
+        slowest = max(slowest, sorted(spent)[int(0.95 * ROUNDS)])
     table.show()
     counts.show()
     print(f"\nslowest filter, 95th percentile: {slowest:.0f} ms (aim: at most 300)")
