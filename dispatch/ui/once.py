@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from dispatch import errors
+from dispatch.live import snapshots
 from dispatch.services import idempotency
 from dispatch.ui import pages
 
@@ -40,6 +41,7 @@ def run(request: HttpRequest, act: Callable[[], tuple[str, str]], back: str) -> 
         except BaseException:
             idempotency.abandon(caller, request.path, key)
             raise
+        snapshots.expire()
         idempotency.finish(caller, request.path, key, 303, {"to": place})
     except errors.KeyReused:
         return _told(request, back, "This form was sent before with other values. Nothing more was done.", bad=True)

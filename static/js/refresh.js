@@ -1,7 +1,7 @@
 // Regions that are drawn by the server and follow the live numbers: when the cell named in data-refresh moves, the
 // region is fetched again from the page's own address. While the operator is at work inside it (a field, a tick, an open
 // fold, selected text) nothing is replaced; rows that have gone are only marked, and their ticks taken off.
-const EVERY_MS = 1500;
+const EVERY_MS = 2000;
 const due = new Map();
 
 function busy(region) {

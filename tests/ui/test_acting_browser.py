@@ -242,7 +242,13 @@ def test_the_acting_pages_are_accessible(
     dry = product.ok("POST", "/api/v1/bulk", {"action": "requeue", "filter": filters, "dry_run": True, "reason": "x"})
     paths = ["/dead", "/dead?view=ages&show=all", f"/dead/{dead[0]['fingerprint']}", "/bulk", f"/bulk/{dry['id']}"]
     paths += [f"/bulk/{jobs[-1]}"] if jobs else []
-    paths += ["/tasks?q=state%3Adead", "/tasks?q=shoe%3A9", f"/tasks/{dead[0]['id']}"]
+    paths += [
+        "/tasks?q=state%3Adead",
+        "/tasks?q=shoe%3A9",
+        "/alerts",
+        "/alerts/rules?rule=queue_slo",
+        f"/tasks/{dead[0]['id']}",
+    ]
     found = []
     for path in paths:
         assert (visit.page.goto(path) or Any).status == 200, path

@@ -43,18 +43,10 @@ def jobs(request: HttpRequest) -> HttpResponse:
 def job(request: HttpRequest, job_id: int) -> HttpResponse:
     """One job: the wizard while it is a dry run, else its progress."""
     caller = pages.caller(request)
-    split = bulk_plan.dry_run(caller, job_id)
-    found = split["job"]
+    found = bulk.get(caller, job_id)
     context: dict[str, Any] = {
         "job": found,
         "row": cells.row(found),
-        "verb": cells.ACTIONS[found["action"]][0],
-        "what": cells.ACTIONS[found["action"]][2],
-        "split": cells.split(split, colours(request)),
-        "late": split["late"],
-        "stopped": split["stopped"],
-        "capped": split["capped"],
-        "typed": found["action"] in TYPED,
         "once": once.token(),
         "may_act": pages.may(request, *bulk.SCOPES[found["action"]]),
     }
@@ -62,8 +54,16 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         context["active"] = found["state"] in cells.ACTIVE
         context["may_undo"] = found["action"] == "requeue" and found["done"] > found["ended_well"] + found["dead_again"]
         return pages.show(request, "ui/bulkjob.html", f"bulk:{job_id}", **context)
+    split = bulk_plan.dry_run(caller, job_id)
     pace = {name: request.GET.get(name, DEFAULTS[name]) for name in PACE} if found["action"] == "requeue" else {}
     context |= {
+        "verb": cells.ACTIONS[found["action"]][0],
+        "what": cells.ACTIONS[found["action"]][2],
+        "typed": found["action"] in TYPED,
+        "split": cells.split(split, colours(request)),
+        "late": split["late"],
+        "stopped": split["stopped"],
+        "capped": split["capped"],
         "pace": pace,
         "plan": cells.plan(bulk_plan.estimate(split, _lenient(pace))),
         "waits": cells.waits(bulk_plan.delays(split)) if found["action"] == "requeue" else "",

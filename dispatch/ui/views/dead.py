@@ -14,15 +14,17 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from dispatch import errors
-from dispatch.live import words
+from dispatch.live import snapshots, words
 from dispatch.live.cells import groups as cells
 from dispatch.live.cells import tasks as rows
 from dispatch.services import bulk, tasks, triage
+from dispatch.services.messages import Caller
 from dispatch.ui import once, pages
 from dispatch.ui.views.tasks import PAGE, colours
 
 VIEWS = (("groups", "Groups"), ("ages", "Class by age"))
 SHOW = (("open", "Open"), ("settled", "Resolved and ignored"), ("all", "All"))
+SHARED_S = 1.0  #: seconds
 BULK = {"requeue": "Requeue", "discard": "Discard"}
 
 
@@ -31,7 +33,7 @@ def dead(request: HttpRequest) -> HttpResponse:
     """Both views; `?view=` and `?show=` choose."""
     if fingerprint := request.GET.get("fingerprint"):
         return redirect(f"/dead/{fingerprint}")
-    found, marks = triage.groups(pages.caller(request)), colours(request)
+    found, marks = groups(pages.caller(request)), colours(request)
     view = _chosen(request, "view", VIEWS)
     show = _chosen(request, "show", SHOW)
     kept = [one for one in found["groups"] if show == "all" or one["open"] == (show == "open")]
@@ -50,6 +52,12 @@ def dead(request: HttpRequest) -> HttpResponse:
         "may_requeue": pages.may(request, "operate"),
     }
     return pages.show(request, "ui/dead.html", "dead", **context)
+
+
+def groups(caller: Caller) -> dict[str, Any]:
+    """The groups as all viewers with the same rights see them, at most SHARED_S old: a busy page costs one reading."""
+    key = ("dead groups", snapshots.audience(caller, None))
+    return snapshots.shared(key, SHARED_S, lambda: triage.groups(caller))
 
 
 @pages.page
