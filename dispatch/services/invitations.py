@@ -14,12 +14,11 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from dispatch.core import validate
 from dispatch.errors import Conflict, Invalid, NotFound
 from dispatch.models import Invitation, Membership, User
-from dispatch.services import access, audit, people, sockets
+from dispatch.services import access, audit, clock, people, sockets
 from dispatch.services.messages import Caller
 from dispatch.store import db
 
@@ -49,7 +48,7 @@ def invite(
             tenant_id=tenant_id,
             view_payloads=bool(tenant_id and view_payloads),
             created_by=caller.name,
-            expires_at=timezone.now() + EXPIRES,
+            expires_at=clock.now() + EXPIRES,
         )
         audit.record(caller, "invite", "person", address, after={"role": role}, tenant_id=tenant_id)
     return _shown(made) | {"token": token}

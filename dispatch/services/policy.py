@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.postgres.functions import TransactionNow
-from django.utils import timezone
 
 from dispatch import events
 from dispatch.core import ceilings, validate
 from dispatch.core.budgets import FOLLOWING
 from dispatch.core.types import MICRO
 from dispatch.errors import Conflict, Forbidden, Invalid, NotFound, VersionConflict
-from dispatch.services import access, audit, paging, policy_rules
+from dispatch.services import access, audit, clock, paging, policy_rules
 from dispatch.services.messages import Caller, Page
 from dispatch.store import budget_rows, db
 from dispatch.store import policy as store
@@ -35,7 +34,7 @@ def show(kind: str, row: store.Row) -> dict[str, Any]:
     for name in validate.FIELDS[kind]:
         shown[name] = row.pool.slug if name == "pool" else getattr(row, name)
     if "paused" in shown:
-        active = row.paused and (row.paused_until is None or row.paused_until > timezone.now())
+        active = row.paused and (row.paused_until is None or row.paused_until > clock.now())
         shown |= {"paused": active} | {name: getattr(row, name) if active else None for name in PAUSE}
     if kind == "tenant":
         shown["ceilings"] = row.ceilings

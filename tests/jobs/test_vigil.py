@@ -111,11 +111,13 @@ def test_the_supervisor_replaces_a_stopped_child_but_no_agent(tmp_path: Path, mo
             assert time.monotonic() < end, "the stopped child was not replaced"
         assert sum(is_stopped(pid) for pid in first) == 1, "the agent stays as it is"
     finally:
+        for pid in filter(is_stopped, lives()):
+            os.kill(pid, signal.SIGKILL)  # it would not hear the request to stop
         supervisor.stop()
 
 
 def test_a_program_that_hangs_after_it_has_beaten_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STILL_S", 0.5)
+    monkeypatch.setattr(module, "STILL_S", 1.5)
     code = (
         "import os, sys, time; from pathlib import Path; from dispatch.jobs import vigil\n"
         "beat, lives = vigil.inherited(), len(list(Path(sys.argv[1]).iterdir()))\n"

@@ -109,4 +109,4 @@ def test_triage_reads_dead_letters_only(backlog: dict[str, Any]) -> None:
     given = {"tenants": None, "pool_id": None, "fingerprint": None, "limit": 50_000}
     for changes in ({}, {"tenants": backlog["tenant_ids"]}, {"fingerprint": "abc"}):
         plan = plan_of("triage_counts", given | changes)
-        assert "Seq Scan on task" not in plan and "using task_" in plan or "on task_" in plan, plan
+        assert ("Seq Scan on task" not in plan and "using task_" in plan) or "on task_" in plan, plan

@@ -1,7 +1,7 @@
 """`/alerts`: what fires, is acknowledged or resolved, and why; acknowledge, silence. `/alerts/rules`: thresholds."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST
 from dispatch import errors
 from dispatch.live import words
 from dispatch.live.cells import alerts as cells
-from dispatch.services import alerts, rules, silences
+from dispatch.services import alerts, clock, rules, silences
 from dispatch.ui import once, pages
 
 PAGE = 100
@@ -147,7 +147,7 @@ def _thresholds(form: Mapping[str, str], known: Sequence[Mapping[str, Any]]) -> 
 
 def _until(text: str) -> datetime | None:
     """From the choice of a form; None: until it is resolved."""
-    return datetime.now(UTC) + timedelta(seconds=int(text)) if text in dict(HOLDS) else None
+    return clock.now() + timedelta(seconds=int(text)) if text in dict(HOLDS) else None
 
 
 def _matcher(text: str) -> dict[str, str]:

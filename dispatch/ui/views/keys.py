@@ -7,11 +7,10 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from dispatch import errors
-from dispatch.services import access, keys, policy
+from dispatch.services import access, clock, keys, policy
 from dispatch.ui import pages
 from dispatch.ui.views import department
 
@@ -88,7 +87,7 @@ def _show(
 
 def _row(key: dict[str, Any]) -> dict[str, Any]:
     """A key with its state in words: live, ends soon, over, revoked."""
-    now, ends = timezone.now(), key["expires_at"]
+    now, ends = clock.now(), key["expires_at"]
     if key["revoked_at"] is not None:
         state = ("cancelled", "idle", "revoked")
     elif ends is not None and ends <= now:
@@ -142,4 +141,4 @@ def _belongs(who: Any, tenant: str, key_id: int, verb: str | None) -> None:
 
 
 def _end(days: str) -> datetime | None:
-    return timezone.now() + timedelta(days=int(days)) if days in ENDS and days else None
+    return clock.now() + timedelta(days=int(days)) if days in ENDS and days else None

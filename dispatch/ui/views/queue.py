@@ -5,12 +5,11 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils import timezone
 
 from dispatch import errors
 from dispatch.live import topics, words
 from dispatch.live.cells import queue as cells
-from dispatch.services import history
+from dispatch.services import clock, history
 from dispatch.services import pause as pausing
 from dispatch.ui import pages
 
@@ -89,7 +88,7 @@ def pause(request: HttpRequest, scope: str, slug: str) -> pages.Told:
     minutes = request.POST.get("minutes", "")
     if minutes not in ENDS:
         raise errors.Invalid(("minutes", "Choose one of the ends offered."))
-    until = timezone.now() + timedelta(minutes=int(minutes)) if minutes else None
+    until = clock.now() + timedelta(minutes=int(minutes)) if minutes else None
     pausing.pause(pages.person(request), _scope(scope), slug, _reason(request), until)
     return f"{scope.capitalize()} {slug} paused, {ENDS[minutes].replace('in ', 'resumes in ')}", {}
 
@@ -109,7 +108,7 @@ def pause_all(request: HttpRequest) -> pages.Told:
         raise errors.Invalid(("minutes", "Choose one of the ends offered."))
     if request.POST.get("confirm", "").strip() != "pause all":
         raise errors.Invalid(("confirm", "Type the words pause all to confirm."))
-    until = timezone.now() + timedelta(minutes=int(minutes)) if minutes else None
+    until = clock.now() + timedelta(minutes=int(minutes)) if minutes else None
     pausing.pause(pages.person(request), "all", None, _reason(request), until)
     return "All dispatch is paused", {}
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,7 +16,7 @@ from dispatch.live import words
 from dispatch.live.cells import gates, palette, taskpage, timeline
 from dispatch.live.cells import tasks as rows
 from dispatch.services import cancel as cancelling
-from dispatch.services import checkpoint, edit_task, explain, saved_views, task_search, tasks
+from dispatch.services import checkpoint, clock, edit_task, explain, saved_views, task_search, tasks
 from dispatch.services import requeue as requeueing
 from dispatch.services import revoke as revoking
 from dispatch.ui import once, pages, search, sheets
@@ -136,7 +135,7 @@ def task(request: HttpRequest, task_id: int) -> HttpResponse:
         context |= rows.why(why, context["answer"])
         context["why"]["passes"] = gates.passes(found, pages.numbers(request), why["blockers"])
     journal = checkpoint.journal(caller, task_id)
-    now = datetime.now(UTC)
+    now = clock.now()
     attempts = timeline.attempts(found, now)
     context |= {
         "version": taskpage.version(pulse),
