@@ -2,29 +2,17 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from dispatch.api.fields import Model
 from dispatch.api.schemas_policy import Reason
-from dispatch.api.schemas_tasks import Word
+from dispatch.api.schemas_tasks import TaskFilters
 
 
-class BulkFilter(Model):
+class BulkFilter(TaskFilters):
     """Which tasks; all filters are met, at least one must be given."""
 
-    state: Word | None = None
-    work_class: Word | None = Field(None, alias="class")
-    pool: Word | None = None
-    tenant: Word | None = None
-    user: Word | None = None
-    worker: Word | None = None
-    capability: Word | None = None
-    tool: Word | None = None
-    type: Word | None = None
-    error: Word | None = None
-    min_age_s: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
-    key: Word | None = None
-    fingerprint: Word | None = None
+    model_config = ConfigDict(strict=True)
 
 
 class BulkIn(Model):

@@ -75,8 +75,11 @@ class WaitQuery(Query):
     wait_s: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 0
 
 
-class TaskQuery(ListQuery):
-    """Filters of a list of tasks; they are all met. `state` takes several with commas; the service knows the names."""
+class TaskFilters(Query):
+    """What chooses tasks; all filters are met. `state` takes several with commas; the service knows the names.
+
+    Not strict: a query string is text. Bodies say strict themselves, for a base's setting would hold for its siblings.
+    """
 
     state: Word | None = None
     work_class: Word | None = Field(None, alias="class")
@@ -91,4 +94,9 @@ class TaskQuery(ListQuery):
     min_age_s: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
     key: Word | None = None
     fingerprint: Word | None = None
+
+
+class TaskQuery(TaskFilters, ListQuery):
+    """Filters and order of a list of tasks."""
+
     order: Word | None = None
