@@ -59,9 +59,10 @@ def test_nul_and_broken_text_in_an_address_are_refused(world: World) -> None:
             kinds = str(one["schema"])
             if one["in"] == "query" and "string" in kinds:
                 for text in ("%00", "a%00b", "%ED%A0%80", "%FF"):
-                    reply = world.door.call(method, f"{filled(path)}?{one['name']}={text}")
-                    refused = reply.status in {404, 422}  # bytes that are no UTF-8 are read as U+FFFD
-                    assert refused or (reply.status == 200 and "%00" not in text), (method, path, one["name"])
+                    address = f"/api/v1{filled(path)}?{one['name']}={text}"
+                    status, _, _ = world.door.send(method, address, b"", {"authorization": f"Bearer {world.door.key}"})
+                    refused = status in {404, 422}  # bytes that are no UTF-8 are read as U+FFFD
+                    assert refused or (status == 200 and "%00" not in text), (address, status)
 
 
 LISTS = ["/tasks", "/audit", "/keys", "/webhooks", "/classes", "/tenants", "/workers", "/dead-letters"]
