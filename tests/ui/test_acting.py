@@ -255,3 +255,9 @@ def test_the_list_is_counted_saved_and_downloaded(task: Callable[..., int], brow
     assert view
     client.post(f"/tasks/views/{view[1]}/delete", {"once": "d"})
     assert "/tasks/views/1" not in client.get("/tasks").content.decode()
+
+
+def test_an_empty_list_says_what_is_in_place_and_what_to_type(pool: None, browse: Browse) -> None:
+    text = browse().get("/tasks").content.decode()
+    assert "No tasks yet" in text and "1 class, 2 tenants" in text and "No worker yet" in text
+    assert "evenflow submit --tenant legal --class interactive" in text

@@ -24,6 +24,7 @@ from dispatch.ui import once, pages, search, sheets
 PAGE = 100
 #: verb → what it changes; 100 is the highest priority inside a queue
 EDITS: Mapping[str, Mapping[str, Any]] = {"hold": {"held": True}, "let-go": {"held": False}, "raise": {"priority": 100}}
+EXAMPLE = (("tenant", "tenants", "sales"), ("class", "classes", "interactive"))  #: names of the first task shown
 MOST_WORDS = 200  #: values of one name that the search line offers
 HEAD = (
     *("id", "state", "type", "class", "tenant", "user", "priority", "attempts", "attempts_allowed", "worker"),
@@ -68,6 +69,8 @@ def task_list(request: HttpRequest) -> HttpResponse:
         "known": known(shared),
         "saved": [view | {"href": f"/tasks?{urlencode({'q': view['query']})}"} for view in _views(request)],
         "tenants": [row["slug"] for row in shared["tenants"]],
+        "ready": ready(shared),
+        "example": {kind: (shared[many] or [{"slug": slug}])[0]["slug"] for kind, many, slug in EXAMPLE},
         "once": once.token(),
         "may_act": pages.may(request, "submit", "operate"),
         "may_requeue": pages.may(request, "operate"),
@@ -226,6 +229,27 @@ def tabs(filters: dict[str, str], shared: Mapping[str, Any]) -> list[tuple[str, 
             words.count(numbers[state]) if state in numbers and not rest else "",
         )
         for name, state in TABS
+    ]
+
+
+def ready(shared: Mapping[str, Any]) -> list[tuple[bool, str, str]]:
+    """What is in place before the first task: whether it is, what, in numbers."""
+    classes, tenants, totals = len(shared["classes"]), len(shared["tenants"]), shared["totals"]
+    live = totals["workers_live"]
+    policy = f"{words.plural(classes, 'class', 'classes')}, {words.plural(tenants, 'tenant')}"
+    free = f"{words.count(live)} live, {words.plural(totals['free'], 'slot')} free"
+    return [
+        (
+            bool(classes and tenants),
+            f"Pool {shared['pool']}{' is ready' if classes and tenants else ' needs both'}",
+            policy,
+        ),
+        (
+            live > 0,
+            "Workers are waiting" if live else "No worker yet",
+            free if live else "agents appear when they register",
+        ),
+        (False, "First task", "none submitted yet"),
     ]
 
 
