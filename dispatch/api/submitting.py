@@ -1,11 +1,17 @@
 """Submitted tasks between schema and service, both ways: the same for ninja and the hot plane."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from dispatch.api import idempotent
+from dispatch.api.problems import Answer, answer
 from dispatch.api.schemas_tasks import SubmitIn, TaskIn, TasksIn
 from dispatch.core import canonical
+from dispatch.errors import EvenflowError
 from dispatch.services import submit as service
-from dispatch.services.messages import Caller, Submitted, TaskSpec
+from dispatch.services.idempotency import Asked
+from dispatch.services.messages import Caller, SubmitCall, Submitted, TaskSpec
 
 
 def submit(caller: Caller, body: SubmitIn) -> dict[str, Any]:
@@ -14,6 +20,44 @@ def submit(caller: Caller, body: SubmitIn) -> dict[str, Any]:
         many = service.submit(caller, [spec(task) for task in body.root.tasks], batch=True)
         return {"tasks": [_answer(one) for one in many]}
     return _answer(service.submit(caller, [spec(body.root)], batch=False)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of submit in the hot plane; `asked` where it has an Idempotency-Key."""
+
+    caller: Caller
+    body: SubmitIn
+    asked: Asked | None
+
+
+def weight(call: Call) -> int:
+    """How many tasks a call brings: a batch takes few large calls or many small ones."""
+    return len(call.body.root.tasks) if isinstance(call.body.root, TasksIn) else 1
+
+
+def submit_many(calls: Sequence[Call]) -> list[Answer | Exception]:
+    """Several calls in one transaction, each with its own answer."""
+
+    def make(numbers: Sequence[int]) -> list[Answer | Exception]:
+        results = service.submit_many([_call(calls[n]) for n in numbers])
+        return [_made(calls[n].body, found) for n, found in zip(numbers, results, strict=True)]
+
+    return idempotent.once_many([call.asked for call in calls], make)
+
+
+def _call(call: Call) -> SubmitCall:
+    root = call.body.root
+    many = isinstance(root, TasksIn)
+    tasks = root.tasks if isinstance(root, TasksIn) else [root]
+    return SubmitCall(caller=call.caller, tasks=[spec(task) for task in tasks], batch=many)
+
+
+def _made(body: SubmitIn, found: list[Submitted] | EvenflowError) -> Answer | Exception:
+    if isinstance(found, EvenflowError):
+        return found
+    many = isinstance(body.root, TasksIn)
+    return answer(201, {"tasks": [_answer(one) for one in found]} if many else _answer(found[0]))
 
 
 def spec(task: TaskIn) -> TaskSpec:

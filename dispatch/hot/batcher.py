@@ -34,12 +34,22 @@ class Batcher(Generic[Q, A]):
     """Turns single awaits into calls of `run(items) -> results`, a result may be an exception instance."""
 
     def __init__(
-        self, name: str, run: Callable[[list[Q]], Sequence[A | Exception]], *, most: int = 256, bound: int = 4096
+        self,
+        name: str,
+        run: Callable[[list[Q]], Sequence[A | Exception]],
+        *,
+        most: int = 256,
+        bound: int = 4096,
+        weigh: Callable[[Q], int] | None = None,
+        most_weight: int = 0,
     ) -> None:
+        """`most` items a batch; with `weigh`, also no more than `most_weight` together (one item is always taken)."""
         self.name = name
         self._run = run
         self._most = most
         self._bound = bound
+        self._weigh = weigh
+        self._most_weight = most_weight
         self._waiting: deque[Waiting[Q, A]] = deque()
         self._busy = False
         self._closed = False
@@ -79,10 +89,21 @@ class Batcher(Generic[Q, A]):
             loop.call_soon(self._start, loop)
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
-        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._most))]
+        batch = self._take()
         self._began = loop.time()
         work = loop.run_in_executor(self._thread, self._work, [item for item, _ in batch])
         work.add_done_callback(lambda done: self._hand_out(loop, batch, done))
+
+    def _take(self) -> list[Waiting[Q, A]]:
+        batch: list[Waiting[Q, A]] = []
+        weight = 0
+        while self._waiting and len(batch) < self._most:
+            if self._weigh:
+                weight += self._weigh(self._waiting[0][0])
+                if batch and weight > self._most_weight:
+                    break
+            batch.append(self._waiting.popleft())
+        return batch
 
     def _hand_out(
         self,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from dispatch import events
 from dispatch.api import schemas_agents as agents
-from dispatch.api import webpulse, wire
+from dispatch.api import submitting, webpulse, wire
 from dispatch.api.problems import Answer
 from dispatch.errors import EvenflowError
 from dispatch.hot.batcher import Batcher
@@ -79,7 +79,9 @@ class Engine:
             "heartbeat", heartbeat.heartbeat_many, most=128
         )
         self.finish: Batcher[m.Finish, m.Finished] = Batcher("finish", finish.finish_many, bound=16_384)
-        self.submit: Batcher[Job, Answer] = Batcher("submit", each(lambda job: job()), most=16, bound=512)
+        self.submit: Batcher[submitting.Call, Answer] = Batcher(
+            "submit", submitting.submit_many, most=256, bound=4096, weigh=submitting.weight, most_weight=2000
+        )
         self.job: Batcher[Job, Any] = Batcher("job", each(lambda job: job()), most=64)
         self.unpark: Batcher[int, None] = Batcher("unpark", _unpark, most=1024, bound=65_536)
         self.parking = Parking()

@@ -4,6 +4,7 @@ Each handler takes (engine, call) and returns the value to pack. The table ROUTE
 """
 
 import asyncio
+import hashlib
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from dispatch.errors import EvenflowError
 from dispatch.hot.engine import Client, Engine
 from dispatch.services import checkpoint, workers
 from dispatch.services import messages as m
+from dispatch.services.idempotency import Asked
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,7 +114,11 @@ async def completions(engine: Engine, call: Call) -> problems.Answer:
 
 async def submit(engine: Engine, call: Call) -> problems.Answer:
     """Put in one task or many."""
-    return await engine.submit(_once(call, 201, lambda: submitting.submit(call.caller, call.body)))
+    asked = None
+    if call.key is not None:
+        idempotent.check(call.key)
+        asked = Asked(call.caller, call.path, call.key, hashlib.sha256(call.raw).digest())
+    return await engine.submit(submitting.Call(call.caller, call.body, asked))
 
 
 async def _claim_beside(engine: Engine, call: Call) -> dict[str, Any]:

@@ -6,14 +6,24 @@ the owner.
 """
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from dispatch.errors import Conflict, KeyReused
+from dispatch.errors import Conflict, EvenflowError, KeyReused
 from dispatch.services.messages import Caller
 from dispatch.store import db
 
 RETRY_RUNNING_S = 1.0
 TRIES = 3
+
+
+class Asked(NamedTuple):
+    """One call with an Idempotency-Key."""
+
+    caller: Caller
+    path: str
+    key: str
+    body_hash: bytes
 
 
 def _owner(caller: Caller) -> int:
@@ -36,6 +46,30 @@ def begin(caller: Caller, path: str, key: str, body_hash: bytes) -> tuple[int, A
     if first["status"] is None:
         raise Conflict("The first call with this Idempotency-Key is still running.", retry_after_s=RETRY_RUNNING_S)
     return first["status"], first["answer"]
+
+
+def begin_many(asked: Sequence[Asked]) -> list[tuple[int, Any] | EvenflowError | None]:
+    """`begin` for several calls at once, in one transaction; a refusal stands for its call."""
+    found: list[tuple[int, Any] | EvenflowError | None] = [None] * len(asked)
+    order = sorted(range(len(asked)), key=lambda n: (_owner(asked[n].caller), asked[n].path, asked[n].key))
+    with db.atomic():
+        for n in order:
+            try:
+                found[n] = begin(asked[n].caller, asked[n].path, asked[n].key, asked[n].body_hash)
+            except EvenflowError as error:
+                found[n] = error
+    return found
+
+
+def finish_many(ended: Sequence[tuple[Asked, int | None, Any]]) -> None:
+    """`finish` for several calls at once; a status of None: `abandon`."""
+    order = sorted(ended, key=lambda one: (_owner(one[0].caller), one[0].path, one[0].key))
+    with db.atomic():
+        for asked, status, answer in order:
+            if status is None:
+                abandon(asked.caller, asked.path, asked.key)
+            else:
+                finish(asked.caller, asked.path, asked.key, status, answer)
 
 
 def finish(caller: Caller, path: str, key: str, status: int, answer: Any) -> None:

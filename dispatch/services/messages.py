@@ -3,7 +3,7 @@
 Units as in the API: durations in seconds, costs in the pool's unit (floats), times as aware datetimes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -49,6 +49,15 @@ class TaskSpec:
     progress_timeout_s: float | None = None
     deadline: datetime | None = None
     content_hash: bytes | None = None  # of the canonical JSON of all fields sent but `key`; only with a key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitCall:
+    """One call of submit among others. `batch`: it came as a list, so errors name `tasks[i]`."""
+
+    caller: Caller
+    tasks: Sequence[TaskSpec]
+    batch: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

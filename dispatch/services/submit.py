@@ -18,12 +18,15 @@ from dispatch import conf, events
 from dispatch.core import validate
 from dispatch.core.states import State
 from dispatch.core.validate import NO_USER
-from dispatch.errors import Forbidden, Invalid, KeyReused, Unavailable
+from dispatch.errors import EvenflowError, Forbidden, Invalid, KeyReused, Unavailable
 from dispatch.services import access, limits, specs
-from dispatch.services.messages import Caller, Submitted, TaskSpec
+from dispatch.services.messages import Caller, SubmitCall, Submitted, TaskSpec
 from dispatch.store import db, lanes
 
 TRIES = 3  # a lane or a key's holder may vanish between two statements
+
+
+Names = dict[tuple[str, str], dict[str, Any]]  # (kind, slug) → row of resolve_names
 
 
 class _Vanished(Exception):
@@ -66,8 +69,51 @@ def submit(caller: Caller, tasks: Sequence[TaskSpec], *, batch: bool = True) -> 
     raise Unavailable("The tasks could not be stored just now.", retry_after_s=1)
 
 
+def submit_many(calls: Sequence[SubmitCall]) -> list[list[Submitted] | EvenflowError]:
+    """Several calls in one transaction; each has its own answer or refusal, as if it had come alone.
+
+    What is wrong with one call by itself is told to that call only. A refusal that the calls bring about together (a
+    key twice, a limit reached) makes each of them run alone, in order.
+    """
+    if len(calls) > 1:
+        try:
+            return _together(calls)
+        except (EvenflowError, IntegrityError, _Vanished):
+            lanes.forget()
+    return [_alone(call) for call in calls]
+
+
+def _alone(call: SubmitCall) -> list[Submitted] | EvenflowError:
+    try:
+        return submit(call.caller, call.tasks, batch=call.batch)
+    except EvenflowError as error:
+        return error
+
+
+def _together(calls: Sequence[SubmitCall]) -> list[list[Submitted] | EvenflowError]:
+    with db.atomic():
+        names = _names([task for call in calls for task in call.tasks])
+        prepared = [_checked(call, names) for call in calls]
+        tenants = {row["id"]: row for (kind, _), row in names.items() if kind == "tenant"}
+        done = iter(_put([item for items in prepared if isinstance(items, list) for item in items], tenants))
+        return [[next(done) for _ in items] if isinstance(items, list) else items for items in prepared]
+
+
+def _checked(call: SubmitCall, names: Names) -> list[_Item] | EvenflowError:
+    try:
+        access.require(call.caller, "submit")
+        return _prepare(call.caller, call.tasks, call.batch, names)
+    except EvenflowError as error:
+        return error
+
+
 def _submit(caller: Caller, tasks: Sequence[TaskSpec], batch: bool) -> list[Submitted]:
-    items, tenants = _prepare(caller, tasks, batch)
+    names = _names(tasks)
+    tenants = {row["id"]: row for (kind, _), row in names.items() if kind == "tenant"}
+    return _put(_prepare(caller, tasks, batch, names), tenants)
+
+
+def _put(items: Sequence[_Item], tenants: dict[int, dict[str, Any]]) -> list[Submitted]:
     firsts = _distinct(items)
     _meet_holders(firsts.values())
     new = [item for item in firsts.values() if item.stands_for is None]
@@ -81,8 +127,7 @@ def _submit(caller: Caller, tasks: Sequence[TaskSpec], batch: bool) -> list[Subm
     return [_answer(item, firsts[_identity(item)]) for item in items]
 
 
-def _prepare(caller: Caller, tasks: Sequence[TaskSpec], batch: bool) -> tuple[list[_Item], dict[int, dict[str, Any]]]:
-    names = _names(tasks)
+def _prepare(caller: Caller, tasks: Sequence[TaskSpec], batch: bool, names: Names) -> list[_Item]:
     problems: specs.Problems = []
     items = []
     for index, spec in enumerate(tasks):
@@ -93,10 +138,10 @@ def _prepare(caller: Caller, tasks: Sequence[TaskSpec], batch: bool) -> tuple[li
             items.append(item)
     if problems:
         raise Invalid(*problems)
-    return items, {row["id"]: row for (kind, _), row in names.items() if kind == "tenant"}
+    return items
 
 
-def _names(tasks: Sequence[TaskSpec]) -> dict[tuple[str, str], dict[str, Any]]:
+def _names(tasks: Sequence[TaskSpec]) -> Names:
     """Rows by (kind, slug) of everything that a batch names; what is no slug is not looked for."""
     wanted: dict[str, set[str]] = {"pools": set(), "classes": set(), "tenants": set(), "tools": set()}
     for spec in tasks:
@@ -108,9 +153,7 @@ def _names(tasks: Sequence[TaskSpec]) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["kind"], row["slug"]): row for row in db.rows("resolve_names", params)}
 
 
-def _item(
-    caller: Caller, spec: TaskSpec, at: str, names: dict[tuple[str, str], dict[str, Any]]
-) -> tuple[_Item | None, specs.Problems]:
+def _item(caller: Caller, spec: TaskSpec, at: str, names: Names) -> tuple[_Item | None, specs.Problems]:
     problems = specs.problems(spec)
     payload, problem = specs.payload_text(spec.payload)
     if problem:
