@@ -93,13 +93,15 @@ def _check() -> None:
         logger.error("invariants are broken: %s", broken, extra={"action": "invariants_broken"})
 
 
-def tick(plan: list[Step]) -> int:
-    """Run the steps that are due; how many failed. Raises nothing."""
+def tick(plan: list[Step], goes_on: Callable[[], bool] = lambda: True) -> int:
+    """Run the steps that are due, while `goes_on` says so before each of them; how many failed. No step raises."""
     failed = 0
     for step in plan:
         now = time.monotonic()
         if now < step.due:
             continue
+        if not goes_on():
+            break
         step.late_s = max(0.0, now - step.due) if step.done_at is not None else 0.0
         step.due = now + step.every_s - 0.05  # a tick that comes a little early still counts
         try:
@@ -131,18 +133,24 @@ def watch(plan: list[Step], working: bool) -> dict[str, Any]:
 def run(stop: Stop) -> None:
     """Reconcile until `stop` is set; survives any outage of the database."""
     pulse, one, plan = Pulse("reconciler"), singleton.Singleton(), steps()
+
+    def goes_on() -> bool:
+        """Between steps too, so that a long turn looks neither hung to the sentinel nor silent to a second reconciler."""
+        return not stop.is_set() and one.acquire()
+
     while not stop.is_set():
         started = time.monotonic()
         try:
             working = one.acquire()
             pulse.beat(watch(plan, working))
+            if working:
+                tick(plan, goes_on)
         except DATABASE_ERRORS as error:
             logger.warning("the database is away: %s", error, extra={"action": "database_away"})
             reset_connection()
             stop.wait(RETRY_S)
             continue
         if working:
-            tick(plan)
             stop.wait(max(0.0, TICK_S - (time.monotonic() - started)))
     one.release()
     pulse.end()

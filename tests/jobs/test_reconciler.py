@@ -102,6 +102,15 @@ def test_a_step_that_fails_keeps_no_other_from_running(monkeypatch: pytest.Monke
     assert fleet.value("SELECT count(*) FROM queue_sample") > 0
 
 
+def test_a_turn_ends_between_two_steps_when_it_has_to() -> None:
+    done: list[str] = []
+    plan = [reconciler.Step(name, 1.0, lambda name=name: done.append(name)) for name in "abc"]  # type: ignore[misc]
+    assert reconciler.tick(plan, lambda: len(done) < 2) == 0
+    assert done == ["a", "b"]
+    reconciler.tick(plan)
+    assert done == ["a", "b", "c"], "the rest follows with the next turn"
+
+
 def test_steps_keep_their_own_pace() -> None:
     fleet.world()
     plan = reconciler.steps()
