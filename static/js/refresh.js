@@ -9,7 +9,7 @@ function busy(region) {
   if (selection && !selection.isCollapsed && selection.containsNode(region, true)) return true;
   const focused = document.activeElement;
   if (region.contains(focused) && focused.matches("input, select, textarea, summary, button")) return true;
-  return [...region.querySelectorAll("input, textarea, select")].some(changed) || Boolean(region.querySelector("details[open]:not([data-calm])"));
+  return [...region.querySelectorAll("input, textarea, select")].some(changed) || Boolean(region.querySelector("details[open]"));
 }
 
 function changed(field) {
@@ -38,6 +38,7 @@ async function refresh(region) {
     if (!fresh || !region.isConnected) return;
     if (busy(region)) {
       mark(region, fresh);
+      if (!("waits" in region.dataset)) document.getElementById("spoken").textContent = "Changed meanwhile; what you do here is kept.";
       region.dataset.waits = "";
     } else {
       const adopted = document.adoptNode(fresh);
