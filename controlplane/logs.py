@@ -5,14 +5,20 @@ records each logger of each process writes one line per REPEAT_S seconds, withou
 the message does not.
 """
 
+import json
 import logging
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
 
 import psycopg
 from django.db import InterfaceError
 
+from dispatch.services import context
+
 REPEAT_S = 10.0
+_COMMON = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "request", "server_time"}
 CONNECTION_STATES = ("08", "57P", "53300")  # connection exceptions, shutdown and start-up, too many connections
 
 
@@ -22,6 +28,27 @@ class OneLine(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = " ".join(record.message.split())
         return super().formatMessage(record)
+
+
+class JsonLine(logging.Formatter):
+    """One JSON object a line: `at`, `level`, `logger`, `message`, the request's id, and what the record says beside:
+    `action` (a stable word for machines), `task_id`, `token` (the lease's), a traceback under `error`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        said = {name: value for name, value in vars(record).items() if name not in _COMMON}
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": " ".join(record.getMessage().split()),
+            "process": record.process,
+        }
+        if request := context.request_id():
+            line["request_id"] = request
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line | said, default=str)
 
 
 class Outages(logging.Filter):

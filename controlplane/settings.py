@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.log import CallbackFilter
 
 from controlplane import env
-from controlplane.logs import OneLine, Outages
+from controlplane.logs import JsonLine, OneLine, Outages
 from dispatch.conf import Limits
 from dispatch.store import embedded
 
@@ -76,6 +76,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "dispatch.api.identity.identified",
     "dispatch.api.problems.problems_only",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -225,18 +226,22 @@ Q_CLUSTER = {
     "log_level": "WARNING",
 }
 
+LOG_FORMAT = env.choice("EVENFLOW_LOG_FORMAT", "line", "json")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {"()": OneLine, "format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s", "datefmt": "%H:%M:%S"}
+        "line": {"()": OneLine, "format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s", "datefmt": "%H:%M:%S"},
+        "json": {"()": JsonLine},
     },
     # A 503 while a needed part is away is an answer, not an event.
     "filters": {
         "no_503": {"()": CallbackFilter, "callback": lambda record: getattr(record, "status_code", 0) != 503},
         "outages": {"()": Outages},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["no_503", "outages"]}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["no_503", "outages"]}
+    },
     "root": {"handlers": ["stderr"], "level": env.text("EVENFLOW_LOG", "WARNING").upper()},
     "loggers": {
         "dispatch": {"level": env.text("EVENFLOW_LOG", "INFO").upper()},

@@ -7,6 +7,7 @@ they are; the answer schema documents them, and the contract tests hold real ans
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -21,7 +22,7 @@ from dispatch.api import idempotent, parsing, problems
 from dispatch.api.answers import Problem
 from dispatch.api.validation import findings
 from dispatch.errors import EvenflowError, Invalid, Unauthenticated
-from dispatch.services import access
+from dispatch.services import access, context
 from dispatch.services.messages import Caller
 
 PROBLEMS = frozenset({401, 403, 404, 409, 413, 422, 429, 503})
@@ -34,7 +35,7 @@ class Bearer(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller:
         """The caller of the key; raises Unauthenticated."""
-        return access.authenticate(token)
+        return replace(access.authenticate(token), request_id=context.request_id())
 
 
 class StrictParser(Parser):
@@ -76,8 +77,8 @@ class Api(NinjaAPI):
     ) -> NinjaValidationError:
         """The findings of all parts of a request, with the contract's paths."""
         faults: list[tuple[str, str]] = []
-        for context in error_contexts:
-            errors = context.pydantic_validation_error.errors(include_url=False, include_input=False)
+        for part in error_contexts:
+            errors = part.pydantic_validation_error.errors(include_url=False, include_input=False)
             if [error["loc"] for error in errors] == [("body",)] and errors[0]["type"] == "missing":
                 raise parsing.empty()
             faults += findings(errors, skip=1)  # the name of the view's argument

@@ -20,6 +20,7 @@ from django.conf import settings
 from dispatch.core import validate
 from dispatch.errors import Forbidden, NotFound, Unauthenticated
 from dispatch.models import User
+from dispatch.services import context
 from dispatch.services.messages import Caller
 from dispatch.store import db
 
@@ -139,6 +140,7 @@ def for_user(user: User) -> Caller:
         scopes=GLOBAL_ROLES.get(user.role, frozenset()) if active else frozenset(),
         memberships={row["tenant_id"]: row["role"] for row in members} if active else {},
         view_payloads=active and user.role in GLOBAL_ROLES,
+        request_id=context.request_id(),
         payload_tenants=frozenset(row["tenant_id"] for row in members if row["view_payloads"] and active),
     )
 

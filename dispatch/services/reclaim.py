@@ -122,6 +122,9 @@ def _reclaim(task_ids: Sequence[int]) -> dict[str, int]:
         db.execute("drop_ghost_demand", {"task_ids": ghosts})
     if extend:
         db.execute("extend_leases", {"task_ids": extend})
+    for facts, how in zip(ending_leases, ends, strict=True):
+        told = {"action": "lease_ended", "task_id": facts["task_id"], "token": facts["token"]}
+        logger.debug("the lease of task %s ends: %s", facts["task_id"], how.outcome.word, extra=told)
     _alert_outage([locked[f["task_id"]] for f in ending_leases])
     ending.end(ending_leases, ends)
     counts: dict[str, int] = {"extended": len(extend)}

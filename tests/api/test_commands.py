@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from dispatch.models import Alert
+from dispatch.models import Alert, AuditEvent
 from tests.api.conftest import World
 from tests.api.test_conventions import is_problem
 
@@ -198,6 +198,13 @@ def test_alert_rules_are_set(world: World) -> None:
         {"version": 0, "reason": "x"},
     ):
         is_problem(world.door.call("PATCH", "/alert-rules/near_zero_dispatch", body), 422, "validation", body)
+
+
+def test_the_audit_and_the_answer_carry_the_id_of_the_request(world: World) -> None:
+    body = {"slug": "crm"}
+    reply = world.door.call("POST", "/tools", body, headers={"x-request-id": "r-17"})
+    assert (reply.status, reply.headers["x-request-id"]) == (201, "r-17"), reply
+    assert AuditEvent.objects.get(action="create_tool").request_id == "r-17"
 
 
 def test_a_key_is_rotated(world: World) -> None:

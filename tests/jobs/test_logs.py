@@ -1,5 +1,6 @@
 """Log lines: one an event, an outage of the database now and then, everything else always."""
 
+import json
 import logging
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from django.db import OperationalError
 
 from controlplane import logs
+from dispatch.services import context
 
 AWAY = psycopg.OperationalError("connection failed:\n\tIs the server running?")
 
@@ -63,3 +65,19 @@ def test_a_server_that_shuts_down_is_an_outage() -> None:
     calm = logs.Outages()
     error = wrapped(psycopg.errors.AdminShutdown("terminating connection"))
     assert [calm.filter(record("%s", error)) for _ in range(2)] == [True, False]
+
+
+def test_a_json_line_holds_what_the_record_says_and_the_request() -> None:
+    told = record("lease of %s\nends", 7, name="dispatch.reclaim")
+    told.action, told.task_id, told.token = "lease_ended", 7, 99
+    asked = context.begin("abc-1")
+    line = json.loads(logs.JsonLine().format(told))
+    assert line.items() >= {"message": "lease of 7 ends", "level": "warning", "logger": "dispatch.reclaim"}.items()
+    assert (line["action"], line["task_id"], line["token"], line["request_id"]) == ("lease_ended", 7, 99, asked)
+    failed = json.loads(logs.JsonLine().format(record("x", error=ValueError("a defect"))))
+    assert failed["error"] == "ValueError: a defect"
+
+
+@pytest.mark.parametrize("given", ["", "a b", "x" * 65, "\n"])
+def test_a_request_id_that_is_not_plain_is_replaced(given: str) -> None:
+    assert len(context.begin(given)) == 32
