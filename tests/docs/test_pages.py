@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs.pages import PAGES, ROOT, blocks
 
-READ = re.compile(r"""env\.(?:text|flag|number|words|secret)\(\s*"(\w+)"|os\.environ\.setdefault\("(EVENFLOW_\w+)\"""")
+READ = re.compile(r"""env\.\w+\(\s*"(\w+)"|os\.environ\.setdefault\("(EVENFLOW_\w+)\"""")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 
 
