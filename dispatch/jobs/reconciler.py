@@ -135,7 +135,7 @@ def run(stop: Stop) -> None:
     pulse, one, plan = Pulse("reconciler"), singleton.Singleton(), steps()
 
     def goes_on() -> bool:
-        """Between steps too, so that a long turn looks neither hung to the sentinel nor silent to a second reconciler."""
+        """Between steps too: a long turn looks neither hung to the sentinel nor silent to a second reconciler."""
         return not stop.is_set() and one.acquire()
 
     while not stop.is_set():
