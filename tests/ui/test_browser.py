@@ -15,6 +15,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.timeout(24
 PAGES = [
     "/",
     "/queues",
+    "/queues/critical",
+    "/queues?by=user&view=table",
     "/tasks",
     "/tasks/1",
     "/workers",
