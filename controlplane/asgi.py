@@ -16,6 +16,7 @@ pages = get_asgi_application()  # sets Django up, which what follows needs
 
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 
+from controlplane.envelope import Envelope  # noqa: E402
 from dispatch import hot, mcp  # noqa: E402
 from dispatch.api import webpulse  # noqa: E402
 from dispatch.jobs import lifeline, vigil  # noqa: E402
@@ -25,4 +26,4 @@ sys.setswitchinterval(0.0005)  # a batch's thread waits so long at most for a bu
 lifeline.name_process("ef-web")
 webpulse.current.on_tick = vigil.inherited().beat
 agents = hot.application(ProtocolTypeRouter({"http": pages, "websocket": websocket}))
-application = mcp.application(agents)
+application = Envelope(mcp.application(agents))

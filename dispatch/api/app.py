@@ -22,7 +22,7 @@ from dispatch.api import idempotent, parsing, problems
 from dispatch.api.answers import Problem
 from dispatch.api.validation import findings
 from dispatch.errors import EvenflowError, Invalid, Unauthenticated
-from dispatch.services import access, context
+from dispatch.services import access, context, rates
 from dispatch.services.messages import Caller
 
 PROBLEMS = frozenset({401, 403, 404, 409, 413, 422, 429, 503})
@@ -34,8 +34,10 @@ class Bearer(HttpBearer):
     """`Authorization: Bearer ef_…`."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller:
-        """The caller of the key; raises Unauthenticated."""
-        return replace(access.authenticate(token), request_id=context.request_id())
+        """The caller of the key; raises Unauthenticated, RateLimited."""
+        found = access.authenticate(token)
+        rates.spend(found)
+        return replace(found, request_id=context.request_id())
 
 
 class StrictParser(Parser):

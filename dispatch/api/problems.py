@@ -2,13 +2,14 @@
 
 import logging
 import math
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 import orjson
 from asgiref.sync import iscoroutinefunction
 from django.core.exceptions import RequestDataTooBig
-from django.db import DataError, InterfaceError, OperationalError
+from django.db import DatabaseError, DataError, InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import sync_and_async_middleware
 
@@ -68,10 +69,20 @@ def of(error: Exception) -> errors.EvenflowError:
     if isinstance(error, RequestDataTooBig):
         return errors.TooLarge(f"A body holds at most {limits().body_bytes} bytes.")
     if isinstance(error, DataError):
-        log.warning("A value that the database refuses", extra={"action": "data_error"}, exc_info=error)
+        log.warning("A value that the database refuses: %s", told(error), extra={"action": "data_error"})
         return errors.Invalid(("body", "holds a value that cannot be stored"))
-    log.error("Unexpected fault", extra={"action": "fault"}, exc_info=error)
+    if isinstance(error, DatabaseError):
+        log.error("Unexpected fault: %s", told(error), extra={"action": "fault"})
+    else:
+        log.error("Unexpected fault", extra={"action": "fault"}, exc_info=error)
     return Internal("This fault is logged.")
+
+
+def told(error: Exception) -> str:
+    """A database error without its message, which may quote payloads and keys: kind, SQLSTATE, where it was raised."""
+    state = getattr(error.__cause__, "sqlstate", None) or "no SQLSTATE"
+    places = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__} ({state}) at {' < '.join(f'{at.name}:{at.lineno}' for at in reversed(places[-6:]))}"
 
 
 def problem(error: Exception) -> Answer:

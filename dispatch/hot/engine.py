@@ -16,7 +16,7 @@ from dispatch.api.problems import Answer
 from dispatch.errors import EvenflowError
 from dispatch.hot.batcher import Batcher
 from dispatch.hot.parking import Parking
-from dispatch.services import access, claim, finish, heartbeat
+from dispatch.services import access, claim, finish, heartbeat, rates
 from dispatch.services import messages as m
 from dispatch.store import listen
 
@@ -130,8 +130,10 @@ class Engine:
     # Calls
 
     async def authenticate(self, raw_key: str) -> m.Caller:
-        """The caller of a key: from the cache at once, else looked up. Raises Unauthenticated."""
-        return access.cached(raw_key) or await self.job(lambda: access.authenticate(raw_key))
+        """The caller of a key: from the cache at once, else looked up. Raises Unauthenticated, RateLimited."""
+        found = access.cached(raw_key) or await self.job(lambda: access.authenticate(raw_key))
+        rates.spend(found)
+        return found
 
     async def wait_for_leases(self, caller: m.Caller, body: agents.ClaimIn, client: Client) -> m.ClaimAnswer:
         """Claim, and wait while there is nothing; raises Gone when the client hangs up."""
