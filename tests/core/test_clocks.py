@@ -6,6 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent / "dispatch"
 ASKS = re.compile(r"timezone\.now\(|datetime\.now\(|datetime\.utcnow\(|time\.time\(|date\.today\(")
 MAY = {
+    "services/doctor.py": "it compares this machine's clock with the database's",
     "services/webhook_delivery.py": "a signature carries the sender's time, as its receivers expect",
     "ui/tags.py": "whether a moment is shown with its day",
 }
@@ -17,4 +18,4 @@ def test_nobody_looks_at_the_clock_of_the_machine() -> None:
         name = path.relative_to(ROOT).as_posix()
         if not name.startswith(("agent/", "jobs/demo/", "migrations/")) and ASKS.search(path.read_text()):
             found.add(name)
-    assert found == set(MAY), "use dispatch.services.clock, or let the statement say now()"
+    assert found <= set(MAY), "use dispatch.services.clock, or let the statement say now()"
