@@ -1,25 +1,32 @@
-"""What the pages about the command line tell people to type, typed into the running product."""
+"""What the guides for agents and the command line tell people to type, typed into one running product."""
 
+import asyncio
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import tomllib
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from dispatch.agent import Client
 from tests.acceptance.harness import ROOT, Product, running
 from tests.docs.pages import blocks
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 
 GUIDE = ROOT / "docs/guides/wrap-a-command.md"
+PYTHON = ROOT / "docs/guides/agent-python.md"
+TWICE = ROOT / "docs/guides/non-idempotent-work.md"
 REFERENCE = ROOT / "docs/reference/cli.md"
 PROGRAMS = {
     "evenflow": f'exec {sys.executable} -m dispatch.agent.cli "$@"',
@@ -143,3 +150,108 @@ def test_the_agents_wheel_works_where_nothing_else_is_installed(product: Product
     told = json.loads(run(evenflow, "--json", "get", number, EVENFLOW_KEY=key))
     assert (told["state"], told["result"]) == ("succeeded", {"from": str(bare)})
     assert str(bare) in run(str(bare / "bin/python"), "-I", "-c", "import dispatch.agent as a; print(a.__file__)")
+
+
+def put(product: Product, **fields: Any) -> int:
+    return int(
+        product.ok("POST", "/api/v1/tasks", {"tenant": "sales", "class": "batch", "payload": {}, **fields})["id"]
+    )
+
+
+def ended(product: Product, number: int) -> dict[str, Any]:
+    """The task, once it has ended."""
+    return dict(product.wait_for(lambda: (t := product.ok("GET", f"/api/v1/tasks/{number}"))["finished_at"] and t))
+
+
+@contextmanager
+def program(text: str, folder: Path) -> Iterator[None]:
+    """Run it while the block runs, then SIGTERM."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", text], cwd=folder, env=environment(folder), stderr=subprocess.PIPE
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        told = process.communicate(timeout=30)[1]
+        assert process.returncode in {0, 143}, told.decode()
+
+
+def test_the_python_guide_block_by_block(product: Product, folder: Path) -> None:
+    forever, once, page, runner, asynchronous, submitting = blocks(PYTHON, "python")
+    where = {"http://127.0.0.1:8000": product.url, "ef_…": product.admin_key}
+    for old, new in where.items():
+        forever = forever.replace(old, new)
+    first = put(product, payload={"text": "one two three"}, capabilities=["code"])
+    with program(forever, folder):
+        assert ended(product, first)["result"] == 3
+
+    names: dict[str, Any] = {}
+    with Client(product.url, product.admin_key, name="guide", sigterm=False) as client:
+        names["client"] = client
+        second = put(product)
+        exec(once, names)
+        assert ended(product, second)["result"] == "done"
+        third = put(product)
+        with client.claim() as names["job"]:
+            names["pages"] = [SimpleNamespace(number=n, title=f"page {n}") for n in (1, 2)]
+            exec(page, names)
+        assert ended(product, third)["state"] == "succeeded"
+        fourth = put(product, payload="how many?")
+        exec(asynchronous, names)
+
+        async def ask_the_model(payload: Any) -> str:
+            return f"{payload} 42"
+
+        names["ask_the_model"] = ask_the_model
+        asyncio.run(names["agent"](client))
+        assert ended(product, fourth)["result"] == "how many? 42"
+        number = shortened(submitting)
+        product.call("POST", "/api/v1/classes", {"slug": "interactive"})
+        product.call("POST", "/api/v1/classes", {"slug": "background"})
+        exec(number, names)
+        assert product.ok("GET", f"/api/v1/tasks/{names['task'].id}")["key"] == "report-2030-01"
+
+    head = f"url, key = {product.url!r}, {product.admin_key!r}\n"
+    with program(head + runner, folder):
+        assert ended(product, names["task"].id)["result"] == {"words": 1}
+        bad = put(product, type="index_text")
+        assert ended(product, bad)["error"]["message"] == "payload.text is missing"
+
+
+def shortened(text: str) -> str:
+    """The same with fewer tasks and less patience."""
+    return text.replace("range(5000)", "range(5)").replace("wait_s=30", "wait_s=0")
+
+
+def test_a_journal_keeps_a_second_attempt_from_booking_twice(product: Product) -> None:
+    """The guide's loop: the first attempt dies after the second booking and before it could say so."""
+    booked: dict[str, str] = {}
+
+    def book(leg: str, reference: str) -> str:
+        assert reference not in booked
+        booked[reference] = leg
+        if len(booked) == 2 and not names["died"]:
+            names["died"] = True
+            raise KeyboardInterrupt
+        return reference
+
+    def find_booking(leg: str) -> str | None:
+        return next((reference for reference, known in booked.items() if known == leg), None)
+
+    (loop,) = blocks(TWICE, "python")
+    names: dict[str, Any] = {"book": book, "find_booking": find_booking, "died": False}
+    product.ok("POST", "/api/v1/pools", {"slug": "travel"})
+    product.ok("POST", "/api/v1/classes", {"slug": "booking", "pool": "travel"})
+    number = put(product, **{"class": "booking", "pool": "travel"}, payload={"legs": ["out", "there", "back"]})
+    with Client(product.url, product.admin_key, name="booker", pool="travel", sigterm=False) as client:
+        names["client"] = client
+        with pytest.raises(KeyboardInterrupt):
+            exec(loop, names)
+        stop = threading.Event()
+        names["client"] = SimpleNamespace(jobs=lambda: client.jobs(stop, wait_s=5))
+        loop = loop.replace("        job.result =", "        stop.set()\n        job.result =")
+        names["stop"] = stop
+        exec(loop, names)
+    assert ended(product, number)["result"] == {"booked": 3}
+    assert sorted(booked.values()) == ["back", "out", "there"], "nothing is booked twice"
