@@ -213,6 +213,30 @@ class Rules(BaseModel):
     next_cursor: None
 
 
+class Incident(BaseModel):
+    """Once that a rule would have fired; `ended` null: it still did at the end."""
+
+    subject: str
+    severity: str
+    began: Time
+    ended: Time | None
+    text: str
+
+
+class Backtest(BaseModel):
+    """A rule on recorded samples, looked at every `step_s` seconds; incidents newest first, at most 200."""
+
+    rule: str
+    pool: Slug
+    since: Time
+    until: Time
+    step_s: int
+    looked: int
+    count: int
+    firing_s: float
+    incidents: list[Incident]
+
+
 class Silence(BaseModel):
     """One silence."""
 

@@ -12,6 +12,7 @@ from dispatch.api.routes_tasks import known, page
 from dispatch.api.schemas_policy import given
 from dispatch.api.schemas_tasks import ListQuery
 from dispatch.services import alerts, rules, silences
+from dispatch.services import backtest as trying
 
 router = Router(tags=["alerts"])
 
@@ -66,3 +67,10 @@ def patch_alert_rule(request: HttpRequest, slug: str, body: schemas.RuleChange) 
     edits = given(body)
     version, reason, work_class = edits.pop("version"), edits.pop("reason"), edits.pop("class", None)
     return rules.patch_rule(caller(request), slug, version, edits, reason, work_class)
+
+
+@verb(router, "POST", "/alert-rules/{slug}/backtest", "backtest", answer=answers.Backtest)
+def backtest(request: HttpRequest, slug: str, body: schemas.BacktestIn | None = None) -> dict[str, Any]:
+    """When a rule would have fired, with these thresholds, on recorded samples."""
+    how = body or schemas.BacktestIn()
+    return trying.backtest(caller(request), slug, how.thresholds, pool=how.pool, span_s=how.span_s)

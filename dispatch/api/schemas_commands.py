@@ -109,6 +109,14 @@ class RuleChange(Model):
     thresholds: dict[str, int | None] = Field(default_factory=dict)
 
 
+class BacktestIn(Model):
+    """What to try a rule with, and on how long a past (at most two days)."""
+
+    thresholds: dict[str, int] = Field(default_factory=dict)
+    pool: Slug | None = None
+    span_s: Seconds = 3600
+
+
 class RotateIn(Model):
     """How long the old key works beside the new one."""
 

@@ -95,10 +95,7 @@ def _classes(pool_id: int) -> tuple[Line, ...]:
     points: dict[int, dict[int, Point]] = defaultdict(dict)
     for row in db.rows("detector_classes", {"pool_id": pool_id, "step_s": STEP_S, "span_s": SPAN_S}):
         points[row["id"]][row["back"]] = point(row)
-    return tuple(
-        replace(line_of(row), points=_filled(points[row["id"]]), step_ms=STEP_S * 1000)
-        for row in db.rows("numbers_classes", {"pool_id": pool_id})
-    )
+    return tuple(replace(line, points=_filled(points[line.id]), step_ms=STEP_S * 1000) for line in class_lines(pool_id))
 
 
 def point(row: Row) -> Point:
@@ -115,18 +112,36 @@ def point(row: Row) -> Point:
     )
 
 
-def line_of(row: Row) -> Line:
-    """A class out of a row of `numbers_classes`, without points."""
-    return Line(
-        id=row["id"],
-        slug=row["slug"],
-        weight=round(row["weight"] * 1_000_000),
-        level=row["level"],
-        min=row["min"],
-        max=row["max"],
-        slo_queue_ms=_ms(row["slo_queue_s"]),
-        slo_done_ms=_ms(row["slo_done_s"]),
-    )
+def class_lines(pool_id: int) -> list[Line]:
+    """The classes of a pool, without points."""
+    return [
+        Line(
+            id=row["id"],
+            slug=row["slug"],
+            weight=round(row["weight"] * 1_000_000),
+            level=row["level"],
+            min=row["min"],
+            max=row["max"],
+            slo_queue_ms=_ms(row["slo_queue_s"]),
+            slo_done_ms=_ms(row["slo_done_s"]),
+        )
+        for row in db.rows("numbers_classes", {"pool_id": pool_id})
+    ]
+
+
+def tenant_lines() -> list[Line]:
+    """All tenants, without points; their floor is what is nominally theirs."""
+    return [
+        Line(
+            id=row["id"],
+            slug=row["slug"],
+            weight=round(row["weight"] * 1_000_000),
+            min=row["nominal"],
+            max=row["max"],
+            step_ms=TENANT_STEP_S * 1000,
+        )
+        for row in db.rows("numbers_tenants", {"tenants": None})
+    ]
 
 
 def _filled(points: Mapping[int, Point]) -> tuple[Point | None, ...]:
@@ -154,17 +169,7 @@ def _tenants(pool_id: int) -> tuple[Line, ...]:
             points[row["id"]][row["at"]] = Point(queued=row["queued"], running=row["running"])
     whole = range(min(steps, default=0), max(steps, default=-1) + 1, TENANT_STEP_S)
     return tuple(
-        Line(
-            id=row["id"],
-            slug=row["slug"],
-            points=_line(points[row["id"]], steps, whole),
-            weight=round(row["weight"] * 1_000_000),
-            min=row["nominal"],
-            max=row["max"],
-            step_ms=TENANT_STEP_S * 1000,
-        )
-        for row in db.rows("numbers_tenants", {"tenants": None})
-        if row["id"] in points
+        replace(line, points=_line(points[line.id], steps, whole)) for line in tenant_lines() if line.id in points
     )
 
 

@@ -58,6 +58,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("alerts", alerts.page, name="alerts"),
     path("alerts/rules", alerts.rule_list, name="alert_rules"),
     path("alerts/rules/<slug:name>", alerts.save_rule, name="alert_rule"),
+    path("alerts/rules/<slug:name>/try", alerts.try_rule, name="try_rule"),
     path("alerts/silences", alerts.silence, name="silence"),
     path("alerts/silences/<int:silence_id>/end", alerts.end_silence, name="end_silence"),
     path("alerts/<int:alert_id>/ack", alerts.ack, name="ack"),

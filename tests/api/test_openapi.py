@@ -43,6 +43,7 @@ OPERATIONS = {
     ("post", "/alerts/{alert_id}/ack"): "ack_alert",
     ("get", "/alert-rules"): "list_alert_rules",
     ("patch", "/alert-rules/{slug}"): "patch_alert_rule",
+    ("post", "/alert-rules/{slug}/backtest"): "backtest",
     ("get", "/silences"): "list_silences",
     ("post", "/silences"): "create_silence",
     ("delete", "/silences/{silence_id}"): "end_silence",

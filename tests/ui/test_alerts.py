@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from dispatch.core.alerting import Finding
 from dispatch.live.cells import alerts as cells
-from dispatch.models import Alert, AlertRule, AuditEvent, Silence, WorkClass
+from dispatch.models import Alert, AlertRule, AuditEvent, QueueSample, Silence, WorkClass
 from dispatch.services import alerts, silences
 
 Browse = Callable[..., Client]
@@ -117,3 +119,32 @@ def test_the_newest_loud_alert_is_the_one_announced() -> None:
     assert (found["alerts.newest"], found["alerts.text"]) == (2, "Alert: t2")
     assert cells.frame({})["alerts.newest"] == 0
     assert found["alerts.version"] != cells.frame({"alerts": {"items": items[1:]}})["alerts.version"]
+
+
+def test_a_rule_is_tried_on_the_past_and_nothing_is_saved(pool: None, browse: Browse) -> None:
+    work_class = WorkClass.objects.get()
+    WorkClass.objects.update(slo_queue_s=60)
+    now = timezone.now()
+    for of, age in ((work_class.pk, 90.0), (None, None)):
+        for minutes in range(1, 20):
+            QueueSample.objects.create(
+                at=now - timedelta(minutes=minutes),
+                step=10,
+                pool_id=work_class.pool_id,
+                class_id=of,
+                queued=3,
+                running=0,
+                oldest_age_s=age if minutes < 10 else None,
+                dispatched=0,
+            )
+    client = browse()
+    page = client.get("/alerts/rules?rule=queue_slo").content.decode()
+    assert 'formaction="/alerts/rules/queue_slo/try#tried"' in page and "would have" not in page
+    tried = client.post("/alerts/rules/queue_slo/try", {"span": "3600"}).content.decode()
+    assert "It would have fired 1 time" in tried and f"class:{work_class.slug}" in tried
+    higher = client.post("/alerts/rules/queue_slo/try", {"span": "3600", "of_percent": "200"}).content.decode()
+    assert "It would not have fired" in higher and 'value="200"' in higher
+    bad = client.post("/alerts/rules/queue_slo/try", {"of_percent": "<b>"}).content.decode()
+    assert "must be a whole number" in bad and "&lt;b&gt;" in bad
+    assert client.post("/alerts/rules/nothing/try").status_code == 404
+    assert not AlertRule.objects.exists()

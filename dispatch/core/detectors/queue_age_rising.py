@@ -54,7 +54,7 @@ def _judge(view: View, line: Line, dials: Dials) -> Finding | None:
 def _rises(points: tuple[Point, ...], step_ms: int) -> bool:
     """Never younger than a step before, and in all nearly as much older as time went by: its head is not served."""
     ages = [point.age_ms for point in points]
-    if any(age is None for age in ages):
+    if len(ages) < 2 or any(age is None for age in ages):
         return False
     known = [age for age in ages if age is not None]
     climbs = all(later >= earlier for earlier, later in pairwise(known))

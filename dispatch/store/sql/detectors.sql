@@ -50,3 +50,20 @@ SELECT max((info->>'lag_s')::float8) AS lag_s FROM process
 -- name: open_subjects
 -- What is open of some rules.
 SELECT rule, subject FROM alert WHERE resolved_at IS NULL AND rule = ANY (%(rules)s::text[])
+
+-- name: backtest_points
+-- Recorded steps of one resolution, oldest first: of classes, of tenants (their classes together), and of the pool,
+-- which has a line in every step that was sampled.
+SELECT q.class_id, NULL::bigint AS tenant_id, q.at, greatest(0, q.queued - q.limited) AS queued, q.running, q.oldest_age_s,
+       q.dispatched, q.slot_s, coalesce(q.target, 0) AS target, q.waits, q.queue_n, q.queue_met, q.done_n, q.done_met, q.slots
+  FROM queue_sample q
+ WHERE q.step = %(step)s AND q.pool_id = %(pool_id)s AND q.at > now() - make_interval(secs => %(span_s)s)
+   AND q.tenant_id IS NULL
+UNION ALL
+SELECT NULL, q.tenant_id, q.at, sum(greatest(0, q.queued - q.limited))::bigint, sum(q.running)::bigint, NULL, 0, 0, 0, '{}', 0, 0,
+       0, 0, NULL
+  FROM queue_sample q
+ WHERE q.step = %(step)s AND q.pool_id = %(pool_id)s AND q.at > now() - make_interval(secs => %(span_s)s)
+   AND q.tenant_id IS NOT NULL
+ GROUP BY 2, 3
+ ORDER BY 3

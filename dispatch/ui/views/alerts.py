@@ -6,19 +6,21 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
 from dispatch import errors
 from dispatch.live import words
 from dispatch.live.cells import alerts as cells
-from dispatch.services import alerts, clock, rules, silences
+from dispatch.services import alerts, backtest, clock, rules, silences
 from dispatch.ui import once, pages
 
 PAGE = 100
 TABS = (("firing", "Firing"), ("acknowledged", "Acknowledged"), ("resolved", "Resolved"))
 #: how long an acknowledgement or a silence holds → words, seconds
 HOLDS = (("3600", "1 hour"), ("14400", "4 hours"), ("86400", "24 hours"), ("604800", "7 days"))
+#: what a rule is tried on → seconds, words
+SPANS = (("3600", "hour"), ("10800", "3 hours"), ("86400", "24 hours"), ("172800", "2 days"))
 NONE_YET = {
     "firing": ("Nothing fires", "Detectors look at queues, workers and the dispatcher every second."),
     "acknowledged": (
@@ -101,17 +103,40 @@ def end_silence(request: HttpRequest, silence_id: int) -> HttpResponse:
 @pages.page
 def rule_list(request: HttpRequest) -> HttpResponse:
     """The rules with their thresholds."""
-    caller = pages.caller(request)
-    found = rules.list_rules(caller)
-    chosen = request.GET.get("rule", "")
-    context: dict[str, Any] = {
-        "rules": [rule | {"title": rule["rule"].replace("_", " ")} for rule in found],
-        "chosen": next(
-            (rule | {"title": rule["rule"].replace("_", " ")} for rule in found if rule["rule"] == chosen), None
-        ),
-        "once": once.token(),
-    }
+    return _rules(request, request.GET.get("rule", ""))
+
+
+def _rules(request: HttpRequest, chosen: str, **more: Any) -> HttpResponse:
+    """The page of the rules with one of them in the editor; `typed`: thresholds that were not saved."""
+    found = [rule | {"title": rule["rule"].replace("_", " ")} for rule in rules.list_rules(pages.caller(request))]
+    typed: dict[str, Any] = more.pop("typed", {})
+    edited = next((rule for rule in found if rule["rule"] == chosen), None)
+    if edited and typed:
+        fields = [
+            one | {"value": one["default"] if (new := typed[one["name"]]) is None else new}
+            for one in edited["thresholds"]
+        ]
+        edited = edited | {"thresholds": fields}
+    context: dict[str, Any] = {"rules": found, "chosen": edited, "once": once.token(), "spans": SPANS, **more}
     return pages.show(request, "ui/alertrules.html", **context)
+
+
+@require_POST
+@login_required
+def try_rule(request: HttpRequest, name: str) -> HttpResponse:
+    """When the rule would have fired with what is typed; nothing is saved."""
+    caller, form = pages.caller(request), request.POST
+    span = form.get("span", "") if form.get("span", "") in dict(SPANS) else SPANS[0][0]
+    try:
+        typed = _thresholds(form, rules.get_rule(caller, name)["thresholds"])
+        changed = {field: value for field, value in typed.items() if value is not None}
+    except errors.NotFound as missing:
+        raise Http404 from missing
+    try:
+        tried = backtest.backtest(caller, name, changed, span_s=int(span))
+    except errors.EvenflowError as error:
+        return _rules(request, name, typed=typed, span=span, refused=once.refusal(error))
+    return _rules(request, name, typed=typed, span=span, tried=tried, during=dict(SPANS)[span])
 
 
 @require_POST
