@@ -289,3 +289,23 @@ def test_a_chart_says_what_it_shows_and_has_a_table(product: Product, page: Page
     expect(page.locator(".plot").first.locator("tbody tr")).to_have_count(90)
     drawn = "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((one) => one)"
     assert chart.evaluate(drawn), "something is drawn"
+
+
+def test_pages_do_not_come_back_all_at_once(product: Product, browser: Browser, signed_in: Any) -> None:
+    visit = Visit(browser, product.url, signed_in)
+    visit.page.add_init_script(
+        """window.waits = []; const real = window.setTimeout;
+        window.setTimeout = (work, ms, ...more) => {
+          const again = /connect\\(\\)/.test(String(work));
+          if (again) window.waits.push(ms);
+          return again && window.waits.length < 40 ? real(work, 1) : real(work, ms, ...more);
+        };
+        window.WebSocket = class { constructor() { real(() => this.onclose?.(), 1); } };"""
+    )
+    visit.page.goto("/")
+    visit.page.wait_for_function("window.waits.length >= 30")
+    waits = visit.page.evaluate("window.waits.slice(0, 30)")
+    parts = [wait / min(15_000, 500 * 2**tries) for tries, wait in enumerate(waits)]
+    assert all(0.75 <= part <= 1.25 for part in parts), "longer each time, up to 15 s, and spread by half"
+    assert max(parts) - min(parts) > 0.2 and waits[-1] > 11_000
+    visit.close()
