@@ -16,15 +16,20 @@ FOLDER = ROOT / "screenshots"
 PAGES = {
     "overview": "/",
     "queues": "/queues",
+    "queue": "/queues/background",
     "tasks": "/tasks",
     "task": "/tasks/4",
     "workers": "/workers",
     "worker": "/workers/1",
+    "alerts": "/alerts",
     "dead": "/dead",
+    "bulk": "/bulk",
     "capabilities": "/capabilities",
     "fairness": "/fairness/class/interactive",
     "audit": "/audit",
     "system": "/system",
+    "department": "/t/sales/",
+    "account": "/account",
     "password": "/account/password",
 }
 

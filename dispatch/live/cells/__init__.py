@@ -10,6 +10,7 @@ from typing import Any
 
 from dispatch.live.cells import (
     ages,
+    alerts,
     audit,
     bulk,
     capabilities,
@@ -31,7 +32,16 @@ Cells = dict[str, Cell]
 Snapshot = Mapping[str, Any]
 
 PARTS: dict[str, tuple[Callable[[Snapshot], Cells], ...]] = {
-    "overview": (chrome.cells, tiles.cells, classes.cells, ages.cells, workers.top, dead.cells, dead.commands),
+    "overview": (
+        chrome.cells,
+        alerts.top,
+        tiles.cells,
+        classes.cells,
+        ages.cells,
+        workers.top,
+        dead.cells,
+        dead.commands,
+    ),
     "queues": (chrome.cells, queues.cells),
     "workers": (chrome.cells, tiles.cells, workers.cells),
     "dead": (chrome.cells, dead.cells),

@@ -10,6 +10,7 @@ from dispatch.live import words
 #: severity → icon, tone
 LOOKS = {"critical": ("breach", "breach"), "warning": ("watch", "watch"), "info": ("queued", "idle")}
 SPOKEN = ("critical", "warning")  #: severities that are announced
+TOP = 4  #: rows on the Overview
 SENTENCE = 160  #: characters of an announcement
 
 
@@ -24,6 +25,31 @@ def frame(snapshot: Mapping[str, Any]) -> dict[str, Any]:
         "alerts.newest": newest["id"] if newest else 0,
         "alerts.text": f"Alert: {newest['text'][:SENTENCE]}" if newest else "",
     }
+
+
+def top(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows of the Overview: what fires before what was acknowledged, the newest first."""
+    alerts = snapshot.get("alerts", {"items": [], "firing": 0, "acknowledged": 0})
+    items = sorted(alerts["items"], key=lambda one: (one["state"] != "firing" or bool(one["muted"]), -one["id"]))[:TOP]
+    found: dict[str, Any] = {
+        "open": [str(one["id"]) for one in items],
+        "open.none": not items,
+        "open.sum": f"{words.count(alerts['firing'])} firing, {words.count(alerts['acknowledged'])} acknowledged",
+    }
+    for one in items:
+        shown = row(one)
+        since = one["fired_at"]
+        found |= {
+            f"z.{one['id']}.icon": shown["icon"],
+            f"z.{one['id']}.tone": shown["tone"],
+            f"z.{one['id']}.title": shown["title"],
+            f"z.{one['id']}.about": shown["about"][0],
+            f"z.{one['id']}.text": one["text"][:SENTENCE],
+            f"z.{one['id']}.state": "" if one["state"] == "firing" else shown["word"],
+            f"z.{one['id']}.since": since if isinstance(since, str) else since.isoformat(),
+            f"z.{one['id']}.seen": one["state"] != "firing",
+        }
+    return found
 
 
 def row(one: Mapping[str, Any]) -> dict[str, Any]:
