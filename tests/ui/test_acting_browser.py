@@ -255,7 +255,7 @@ def test_the_acting_pages_are_accessible(product: Product, page: Page) -> None:
             page.locator("tbody input").first.check()
         for size, scheme, options in LOOKS:
             page.set_viewport_size(size)
-            page.emulate_media(color_scheme=scheme)
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             for violation in Axe().run(page, options=options).response["violations"]:
                 places = [" ".join(map(str, node["target"])) for node in violation["nodes"][:4]]
                 found.append(f"{path} {scheme} {size['width']} {violation['id']}: {places}")

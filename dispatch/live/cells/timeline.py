@@ -14,7 +14,7 @@ from dispatch.live.cells.dead import error_line
 MOST = 6  #: attempts drawn, the latest ones
 LABEL = 9.0  #: percent that a duration needs to be written
 LEAST = 0.4  #: percent of the thinnest mark
-LANE, TOP = 44, 56  #: pixels
+LANE, TOP = 38, 56  #: pixels
 
 
 def attempts(task: Mapping[str, Any], now: datetime) -> list[dict[str, Any]]:

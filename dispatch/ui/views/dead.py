@@ -33,7 +33,8 @@ def dead(request: HttpRequest) -> HttpResponse:
     """Both views; `?view=` and `?show=` choose."""
     if fingerprint := request.GET.get("fingerprint"):
         return redirect(f"/dead/{fingerprint}")
-    found, marks = groups(pages.caller(request)), colours(request)
+    version = cells.version(pages.numbers(request))
+    found, marks = groups(pages.caller(request), version), colours(request)
     view = _chosen(request, "view", VIEWS)
     show = _chosen(request, "show", SHOW)
     kept = [one for one in found["groups"] if show == "all" or one["open"] == (show == "open")]
@@ -47,16 +48,19 @@ def dead(request: HttpRequest) -> HttpResponse:
         "hidden": len(found["groups"]) - len(kept),
         "matrix": cells.matrix(found["matrix"], marks),
         "ages": triage.AGES,
-        "version": cells.version(pages.numbers(request)),
+        "version": version,
         "once": once.token(),
         "may_requeue": pages.may(request, "operate"),
     }
     return pages.show(request, "ui/dead.html", "dead", **context)
 
 
-def groups(caller: Caller) -> dict[str, Any]:
-    """The groups as all viewers with the same rights see them, at most SHARED_S old: a busy page costs one reading."""
-    key = ("dead groups", snapshots.audience(caller, None))
+def groups(caller: Caller, version: str) -> dict[str, Any]:
+    """The groups as all viewers with the same rights see them, at most SHARED_S old and never older than `version`.
+
+    So a page that many watch costs one reading, and a page that follows a change shows it.
+    """
+    key = ("dead groups", version, snapshots.audience(caller, None))
     return snapshots.shared(key, SHARED_S, lambda: triage.groups(caller))
 
 
