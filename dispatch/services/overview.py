@@ -182,6 +182,7 @@ def _dead(found: Numbers) -> dict[str, Any]:
     return {
         "total": sum(lane["dead"] for lane in found.lanes),
         "new_1h": lately["new_1h"] if lately else 0,
+        "decided": db.tuples("triage_decided")[0][0],
         "items": items,
     }
 

@@ -17,7 +17,7 @@ def cells(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "dead": [str(item["id"]) for item in dead["items"]],
         "dead.some": bool(dead["items"]),
-        "dead.version": f"{dead['total']}.{dead['items'][0]['id'] if dead['items'] else 0}",
+        "dead.version": f"{dead['total']}.{dead['items'][0]['id'] if dead['items'] else 0}.{dead.get('decided', 0)}",
         "dead.total": f"{words.count(dead['total'])} in all, {words.count(dead['new_1h'])} new in 1 h",
     }
     for item in dead["items"]:

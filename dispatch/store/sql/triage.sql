@@ -21,6 +21,10 @@ SELECT g.*, c.slug AS class, n.slug AS tenant,
        extract(epoch FROM now() - g.first_at)::float8 AS first_age_s, extract(epoch FROM now() - g.last_at)::float8 AS last_age_s
   FROM g JOIN work_class c ON c.id = g.work_class_id JOIN tenant n ON n.id = g.tenant_id
 
+-- name: triage_decided
+-- Moves with every decision about a group.
+SELECT coalesce(sum(version), 0)::bigint FROM dead_group
+
 -- name: triage_samples
 -- One letter of each group, its newest.
 SELECT id, type, reason, error FROM task WHERE id = ANY (%(task_ids)s::bigint[])
