@@ -13,12 +13,15 @@ from urllib.parse import parse_qsl
 from dispatch.api import parsing, problems
 from dispatch.conf import limits
 from dispatch.errors import Invalid, TooLarge, Unauthenticated, Unavailable
+from dispatch.hot import results
 from dispatch.hot.engine import Client, Engine, Gone
 from dispatch.hot.verbs import Call, Verb, checked, route
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+STOPPING = Unavailable("The server is stopping; try again.", retry_after_s=1)
+
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
@@ -30,8 +33,8 @@ class HotPlane:
         self.engine = engine or Engine()
 
     def close(self) -> None:
-        """The server stops: parked claims answer now. Called in the loop, before the connections are closed."""
-        self.engine.parking.close()
+        """The server stops: parked calls answer now. Called in the loop, before the connections are closed."""
+        self.engine.release()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one scope."""
@@ -41,18 +44,30 @@ class HotPlane:
         self.engine.start()
         found = route(scope["method"], scope["path"]) if scope["type"] == "http" else None
         if found is None:
-            await self.fallback(scope, receive, send)
+            await self._pass_on(scope, receive, send)
             return
         try:
             status, headers, body = await self._answer(scope, receive, *found)
         except Gone:
             return
         except asyncio.CancelledError:  # daphne's way of stopping; the connection is still open
-            status, headers, body = problems.problem(Unavailable("The server is stopping; try again.", retry_after_s=1))
-        packed = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        packed.append((b"content-length", str(len(body)).encode()))
-        await send({"type": "http.response.start", "status": status, "headers": packed})
-        await send({"type": "http.response.body", "body": body})
+            status, headers, body = problems.problem(STOPPING)
+        await _send(send, status, headers, body)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """To the fallback, after the wait of a call that waits for a task's end."""
+        if scope["type"] == "http" and (wanted := results.asked(scope)) is not None:
+            try:
+                receive = await results.wait(self.engine, _bearer(dict(scope["headers"])), *wanted, receive)
+                scope = {**scope, "query_string": b""}
+            except Unauthenticated:
+                pass  # a person's session, or nobody: Django knows
+            except Gone:
+                return
+            except asyncio.CancelledError:
+                await _send(send, *problems.problem(STOPPING))
+                return
+        await self.fallback(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, verb: Verb, object_id: int) -> problems.Answer:
         headers = dict(scope["headers"])
@@ -89,6 +104,13 @@ class HotPlane:
                 await self.engine.stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+
+async def _send(send: Send, status: int, headers: dict[str, str], body: bytes) -> None:
+    packed = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    packed.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": packed})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _bearer(headers: dict[bytes, bytes]) -> str:

@@ -7,6 +7,7 @@ first request (daphne has no lifespan): it begins to listen, to poll and to tick
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from dispatch import events
@@ -16,7 +17,7 @@ from dispatch.api.problems import Answer
 from dispatch.errors import EvenflowError
 from dispatch.hot.batcher import Batcher
 from dispatch.hot.parking import Parking
-from dispatch.services import access, claim, finish, heartbeat, rates
+from dispatch.services import access, claim, finish, heartbeat, rates, tasks
 from dispatch.services import messages as m
 from dispatch.store import listen
 
@@ -85,6 +86,7 @@ class Engine:
         self.job: Batcher[Job, Any] = Batcher("job", each(lambda job: job()), most=64)
         self.unpark: Batcher[int, None] = Batcher("unpark", _unpark, most=1024, bound=65_536)
         self.parking = Parking()
+        self.ends = Parking()  # who waits for the end of which task
         self._tasks: list[asyncio.Task[Any]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -96,13 +98,17 @@ class Engine:
         if self._loop is not loop and self._listens:
             self._loop = loop
             webpulse.current.start()
-            listener = listen.AsyncListener({events.SESSION: self._hear}, self.parking.wake_all, name="hot")
+            heard = {
+                events.SESSION: lambda payload: self.parking.wake(listen.ids(payload)),
+                events.TASK: lambda payload: self.ends.wake(listen.ids(payload)),
+            }
+            listener = listen.AsyncListener(heard, self._look_again, name="hot")
             self._tasks = [loop.create_task(work) for work in (listener.run(), self._poll(), self._tick())]
 
     async def stop(self) -> None:
-        """Let parked claims answer, finish what runs, end the threads."""
-        self.parking.close()
-        while self.parking.sessions():
+        """Let parked calls answer, finish what runs, end the threads."""
+        self.release()
+        while self.parking.waited() or self.ends.waited():
             await asyncio.sleep(0.01)
         for task in self._tasks:
             task.cancel()
@@ -111,8 +117,14 @@ class Engine:
             await asyncio.to_thread(batcher.close)
         await asyncio.to_thread(webpulse.current.stop)
 
-    def _hear(self, payload: str) -> None:
-        self.parking.wake(listen.ids(payload))
+    def release(self) -> None:
+        """The server stops: whoever waits answers now."""
+        self.parking.close()
+        self.ends.close()
+
+    def _look_again(self) -> None:
+        self.parking.wake_all()
+        self.ends.wake_all()
 
     async def _tick(self) -> None:
         """Apart from `_poll`, which waits for the database: the loop turns, whatever that does."""
@@ -123,9 +135,11 @@ class Engine:
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(POLL_S)
-            if waiting := self.parking.sessions():
-                with suppress(Exception):  # a database that is away is tried again in a second
-                    self.parking.wake(await self.job(lambda waiting=waiting: claim.offered(waiting)))  # type: ignore[misc]
+            with suppress(Exception):  # a database that is away is tried again in a second
+                if waiting := self.parking.waited():
+                    self.parking.wake(await self.job(partial(claim.offered, waiting)))
+                if waiting := self.ends.waited():
+                    self.ends.wake(await self.job(partial(tasks.ended, waiting)))
 
     # Calls
 
@@ -165,6 +179,21 @@ class Engine:
                     self._later(self.unpark(demand))
         reason, directive = await self.job(lambda: claim.idle_reason(body.session_id))
         return m.ClaimAnswer(leases=[], idle_reason=reason, worker_directive=directive)
+
+    async def wait_for_end(self, caller: m.Caller, task_id: int, seconds: float, client: Client) -> None:
+        """Return when the task is final, the time is over or the server stops; at once for a task that is not there or
+        not the caller's. Raises Gone when the client hangs up."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        with self.ends.place(task_id) as event, client.watched(event):
+            while await self.job(partial(tasks.is_open, caller, task_id)):
+                left = until - loop.time()
+                if left <= 0 or self.ends.closing:
+                    return
+                await _woken(event, left)
+                event.clear()
+                if client.gone:
+                    raise Gone
 
     def _later(self, work: Any) -> None:
         """Let it run on its own; a failure costs only time (demand ends by itself, leases expire)."""

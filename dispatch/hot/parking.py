@@ -1,7 +1,8 @@
-"""Parked claims: an event per waiting claim, set by the process's one LISTEN connection and by a poll behind it.
+"""Parked calls: an event per waiting claim (by session) or look at a task (by task).
 
-A claim that parks costs a few kilobytes, no thread and no connection. `wake` is called with session ids from
-notifications; once a second one cheap statement asks which parked sessions have offers that nobody heard of.
+Set by the process's one LISTEN connection and by a poll behind it. A call that parks costs a few kilobytes, no thread
+and no connection. `wake` is called with ids from notifications; once a second one cheap statement asks which parked
+sessions have offers, and which tasks have ended, that nobody heard of.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ MOST = 20_000  # parked claims in one process
 
 
 class Parking:
-    """Who waits for which session."""
+    """Who waits for which session, or for which task."""
 
     def __init__(self) -> None:
         self._events: dict[int, set[asyncio.Event]] = defaultdict(set)
@@ -26,7 +27,7 @@ class Parking:
     def place(self, session_id: int) -> Iterator[asyncio.Event]:
         """An event that is set whenever something may have happened to the session."""
         if self._count >= MOST:
-            raise Unavailable("Too many claims wait in this process; try again.", retry_after_s=1)
+            raise Unavailable("Too many calls wait in this process; try again.", retry_after_s=1)
         event = asyncio.Event()
         self._events[session_id].add(event)
         self._count += 1
@@ -39,8 +40,8 @@ class Parking:
             if not events:
                 del self._events[session_id]
 
-    def sessions(self) -> list[int]:
-        """The sessions that wait."""
+    def waited(self) -> list[int]:
+        """What is waited for."""
         return list(self._events)
 
     def wake(self, session_ids: Iterable[int]) -> None:
@@ -51,7 +52,7 @@ class Parking:
 
     def wake_all(self) -> None:
         """After a gap in the notifications, or at the end."""
-        self.wake(self.sessions())
+        self.wake(self.waited())
 
     def close(self) -> None:
         """Let everybody go: the server stops."""

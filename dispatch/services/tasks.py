@@ -5,18 +5,18 @@ errors' stacks and checkpoints are shown to keys and to people with the right to
 `result` are null and `payload_hidden` is true.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dispatch.core.states import Outcome, State
 from dispatch.core.types import MICRO
-from dispatch.errors import NotFound
+from dispatch.errors import EvenflowError, NotFound
 from dispatch.services import access
 from dispatch.services.messages import Caller
 from dispatch.services.task_list import list_tasks
 from dispatch.store import db
 
-__all__ = ["get_task", "list_tasks"]
+__all__ = ["ended", "get_task", "is_open", "list_tasks"]
 
 PICKS = 5  # attempts whose decisions are looked up
 DIRECTIVES = ("continue", "yield", "cancel")
@@ -99,6 +99,20 @@ def picks(caller: Caller, task_id: int) -> list[dict[str, Any]]:
     found = db.rows("task_picks", {"task_id": task_id, "pool_id": task["pool_id"], "times": times}) if times else []
     hidden = {} if access.everywhere(caller) else {"runner_up": None, "runner_class": None, "runner_tenant": None}
     return [one | {"deficit": one["deficit"] / MICRO} | hidden for one in found]
+
+
+def is_open(caller: Caller, task_id: int) -> bool:
+    """Whether this task is the caller's to read and not final yet: whether its end can be waited for."""
+    try:
+        access.see_task(caller, task_id, "read")
+    except EvenflowError:
+        return False
+    return not ended([task_id])
+
+
+def ended(task_ids: Sequence[int]) -> list[int]:
+    """Which of these tasks are final."""
+    return [row[0] for row in db.tuples("ended_tasks", {"task_ids": list(task_ids)})]
 
 
 def _lease(row: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -2,6 +2,10 @@
 -- Where a task belongs: what decides who may see it.
 SELECT id, pool_id, tenant_id FROM task WHERE id = %(task_id)s
 
+-- name: ended_tasks
+-- Which of these tasks are final.
+SELECT id FROM task WHERE id = ANY(%(task_ids)s::bigint[]) AND state + 0 IN (4, 5, 6)
+
 -- name: get_task
 -- One task with its names, its lease (if one lives) and its age as of now.
 SELECT t.id, t.type, t.state, t.payload, t.priority, t.key, t.cost_hint, t.run_at, t.created_at, t.enqueued_at,
