@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
+from dispatch.store.embedded import socket_dir
 from tests.acceptance import harness
 
 TENANTS = [f"t{n}" for n in range(10)]
@@ -19,7 +22,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What the swarms of one run did, together."""
+    """What the swarms of one run did, together; times are of the machine's monotonic clock."""
 
     done: list[int]
     at: list[float]
@@ -27,6 +30,7 @@ class Ran:
     refused: dict[str, int]
     began: float
     load_cpu_s: float
+    waited: list[float]
 
     @property
     def rate(self) -> float:
@@ -55,12 +59,9 @@ class Floor:
 
     def sessions(self, count: int, slots: int) -> list[int]:
         """So many new workers."""
-        found = []
-        for _ in range(count):
-            self._workers += 1
-            body = {"name": f"w{self._workers}", "capabilities": [], "slots": slots}
-            found.append(self.product.ok("POST", "/api/v1/workers", body, key=self.key)["session_id"])
-        return found
+        names = list(range(self._workers, self._workers + count))
+        self._workers += count
+        return finished(self.start("join", names, slots=slots))["done"]
 
     def submit(self, count: int, k: int = 1000, lines: int = 2, processes: int = 1, **fields: Any) -> Ran:
         """Submit `count` tasks in calls of `k` over `lines` connections."""
@@ -72,24 +73,39 @@ class Floor:
 
     def swarm(self, kind: str, sessions: list[int], processes: int = 2, **fields: Any) -> Ran:
         """Run agents of this kind, one connection for each session, spread over so many processes."""
-        jobs = [
-            {"url": self.product.url, "key": self.key, "kind": kind, "sessions": sessions[n::processes], **fields}
-            for n in range(processes)
-        ]
+        running = [self.start(kind, sessions[n::processes], **fields) for n in range(processes)]
+        return together([finished(process) for process in running])
+
+    def start(self, kind: str, sessions: list[int], **fields: Any) -> "subprocess.Popen[bytes]":
+        """One swarm that goes on by itself; `finished` waits for it."""
+        job = {"url": self.product.url, "key": self.key, "kind": kind, "sessions": sessions, **fields}
         command = [sys.executable, "-m", "tests.bench.swarm"]
-        running = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=harness.ROOT) for _ in jobs
-        ]
-        for process, job in zip(running, jobs, strict=True):
-            assert process.stdin
-            process.stdin.write(json.dumps(job).encode())
-            process.stdin.close()
-        told = []
-        for process in running:
-            assert process.stdout
-            told.append(json.loads(process.stdout.read()))
-            assert process.wait() == 0
-        return _together(told)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=harness.ROOT)
+        assert process.stdin
+        process.stdin.write(json.dumps(job).encode())
+        process.stdin.close()
+        return process
+
+    def sql(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        """Look into the product's database, or fill it."""
+        with self.connect() as connection:
+            cursor = connection.execute(text, params)  # type: ignore[arg-type]
+            return cursor.fetchall() if cursor.description else []
+
+    def connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
+        """A connection of its own, in autocommit."""
+        where = str(socket_dir(self.product.data))
+        return psycopg.connect(host=where, user="evenflow", dbname="evenflow", autocommit=True)
+
+    def goodbye(self) -> None:
+        """The sessions so far end, so that they are nobody's capacity any more."""
+        self.sql("UPDATE worker_session SET closed_at = now() WHERE closed_at IS NULL")
+
+    def empty(self) -> None:
+        """Nothing is queued, nothing runs, nobody is there."""
+        self.goodbye()
+        self.sql("DELETE FROM lease")
+        self.sql("UPDATE task SET state = 4, queued_at = NULL, finished_at = now() WHERE state <> 4")
 
     # Processor time
 
@@ -104,7 +120,16 @@ class Floor:
         return kinds
 
 
-def _together(told: list[dict[str, Any]]) -> Ran:
+def finished(process: "subprocess.Popen[bytes]") -> dict[str, Any]:
+    """What a swarm did, when it has ended."""
+    assert process.stdout
+    with process.stdout as output:
+        told: dict[str, Any] = json.loads(output.read().splitlines()[-1])
+    assert process.wait() == 0
+    return told
+
+
+def together(told: list[dict[str, Any]]) -> Ran:
     first: dict[str, tuple[float, int]] = {}
     refused: dict[str, int] = {}
     for one in told:
@@ -120,6 +145,7 @@ def _together(told: list[dict[str, Any]]) -> Ran:
         refused=refused,
         began=min(one["began"] for one in told),
         load_cpu_s=sum(one["cpu_s"] for one in told),
+        waited=[s for one in told for s in one["waited"]],
     )
 
 

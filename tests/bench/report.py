@@ -40,3 +40,28 @@ class Table:
         for name, found in self.rows.items():
             numbers = (statistics.median(found), min(found), max(found))
             print(f"{name:44}" + "".join(f"{ms:8.1f}ms" for ms in numbers) + f"{len(found):6}")
+
+
+class Lines:
+    """Rates under one title, with a remark that explains the last one of each name."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.rows: dict[str, list[float]] = {}
+        self.remarks: dict[str, str] = {}
+
+    def add(self, name: str, rate: float, remark: str = "") -> None:
+        """One more rate."""
+        self.rows.setdefault(name, []).append(rate)
+        self.remarks[name] = remark
+
+    def median(self, name: str) -> float:
+        """The median of a name's rates."""
+        return statistics.median(self.rows[name])
+
+    def show(self) -> None:
+        """Print median, lowest and highest."""
+        print(f"\n{self.title}")
+        for name, found in self.rows.items():
+            numbers = (statistics.median(found), min(found), max(found))
+            print(f"{name:44}" + "".join(f"{rate:10.0f}" for rate in numbers) + f"   {self.remarks[name]}")

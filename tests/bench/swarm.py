@@ -1,10 +1,11 @@
 """Cheap agents for benchmarks: raw keep-alive sockets in one epoll loop, so that the server is what is measured.
 
 `python -m tests.bench.swarm` reads one JSON job from stdin and prints one JSON answer. A job: `{"url", "key", "kind",
-…}` with the kinds of KINDS below. An agent is a generator that yields `(method, path, body)` and is sent
-`(status, answer)`; about 25 µs of processor a call.
+"sessions", …}` with the kinds of KINDS below; each session is one agent on one connection. An agent is a generator that
+yields `(method, path, body)` and is sent `(status, answer)`; about 25 µs of processor a call.
 """
 
+import heapq
 import json
 import select
 import socket
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+PAUSE = "pause"  # instead of a method: wait so many seconds (the third part)
 Ask = tuple[str, str, Any]
 Agent = Generator[Ask, tuple[int, Any], None]
 
@@ -62,22 +64,34 @@ def run(url: str, key: str, agents: Iterable[Agent]) -> None:
     head = f"host: {host}\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n\r\n".encode()
     poll = select.epoll()
     lines: dict[int, Line] = {}
+    timers: list[tuple[float, int]] = []
+
+    def go_on(fd: int, answer: tuple[int, Any] | None) -> None:
+        line = lines[fd]
+        try:
+            ask = next(line.agent) if answer is None else line.agent.send(answer)
+        except StopIteration:
+            poll.unregister(fd)
+            lines.pop(fd).sock.close()
+            return
+        if ask[0] == PAUSE:
+            heapq.heappush(timers, (time.monotonic() + ask[2], fd))
+        else:
+            line.send(ask)
+
     for agent in agents:
         line = Line(host, port, head, agent)
-        lines[line.sock.fileno()] = line
-        poll.register(line.sock.fileno(), select.EPOLLIN)
-        line.send(next(agent))
+        fd = line.sock.fileno()
+        lines[fd] = line
+        poll.register(fd, select.EPOLLIN)
+        go_on(fd, None)
     while lines:
-        for fd, _ in poll.poll():
-            line = lines[fd]
-            answer = line.receive()
-            if answer is None:
-                continue
-            try:
-                line.send(line.agent.send(answer))
-            except StopIteration:
-                poll.unregister(fd)
-                lines.pop(fd).sock.close()
+        for fd, _ in poll.poll(max(0.0, timers[0][0] - time.monotonic()) if timers else None):
+            answer = lines[fd].receive()
+            if answer is not None:
+                go_on(fd, answer)
+        while timers and timers[0][0] <= time.monotonic():
+            go_on(heapq.heappop(timers)[1], None)
 
 
 class Book:
@@ -88,12 +102,16 @@ class Book:
         self.at: list[float] = []
         self.first: dict[int, tuple[float, int]] = {}  # tenant → when its last task so far started, how many started
         self.refused: dict[str, int] = {}
+        self.waited: list[float] = []  # from before the submit to the agent's hands, of tasks that say when
+        self.until = float("inf")  # no new claims after this
 
     def started(self, leases: list[dict[str, Any]]) -> None:
         """Leases that came into an agent's hands."""
         now = time.monotonic()
         for lease in leases:
             self.first[lease["tenant"]] = (now, self.first.get(lease["tenant"], (0.0, 0))[1] + 1)
+            if at := lease["payload"].get("at"):
+                self.waited.append(now - at)
 
     def ended(self, task_ids: list[int]) -> None:
         """Completions that were accepted."""
@@ -112,16 +130,19 @@ def _claim(session: int, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def two_calls(book: Book, session: int, job: dict[str, Any]) -> Agent:
-    """Claim, then complete in a call of its own; ends when a claim stays empty."""
+    """Claim, then complete in a call of its own; ends when `patience` claims in a row stayed empty."""
     claim = orjson.dumps(_claim(session, job))
-    while True:
+    patience = job.get("patience", 1)
+    while patience and time.monotonic() < book.until:
         status, answer = yield "POST", "/api/v1/claims", claim
         if status != 200:
             book.problem(status, answer)
             continue
         leases = answer["leases"]
         if not leases:
-            return
+            patience -= 1
+            continue
+        patience = job.get("patience", 1)
         book.started(leases)
         status, answer = yield _completion(leases, None)
         _note(book, leases, status, answer)
@@ -132,16 +153,62 @@ def one_call(book: Book, session: int, job: dict[str, Any]) -> Agent:
     claim = _claim(session, job)
     leases: list[dict[str, Any]] = []
     while True:
-        status, answer = yield ("POST", "/api/v1/claims", claim) if not leases else _completion(leases, claim)
+        over = time.monotonic() > book.until
         if leases:
+            status, answer = yield _completion(leases, None if over else claim)
             _note(book, leases, status, answer)
-        if status != 200:
-            leases = []
-            continue
-        leases = answer["leases"]
-        if not leases:
+        elif over:
             return
+        else:
+            status, answer = yield "POST", "/api/v1/claims", claim
+        found = answer.get("leases", []) if status == 200 else []
+        if not found and (status == 200 or over):
+            return
+        leases = found
         book.started(leases)
+
+
+def hold(book: Book, session: int, job: dict[str, Any]) -> Agent:
+    """Claim until `k` leases are held, then renew them every `beat_s`; never completes. Says when all agents hold."""
+    held: list[dict[str, Any]] = []
+    while len(held) < job["k"]:
+        status, answer = yield "POST", "/api/v1/claims", {"session_id": session, "max": job["k"], "wait_s": 20}
+        if status == 200:
+            held += [{"task_id": lease["task_id"], "token": lease["token"]} for lease in answer["leases"]]
+    book.done += [lease["task_id"] for lease in held]
+    if len(book.done) == job["k"] * len(job["sessions"]):
+        print(json.dumps({"held": book.done}), flush=True)
+    beat = orjson.dumps({"session_id": session, "leases": held})
+    while time.monotonic() < book.until:
+        yield PAUSE, "", job["beat_s"]
+        status, answer = yield "POST", "/api/v1/heartbeats", beat
+        renewed = [lease for lease in answer["leases"] if lease["status"] == "renewed"] if status == 200 else []
+        book.at += [time.monotonic()] * len(renewed)
+        if len(renewed) < len(held):
+            book.problem(status, {"type": f"{len(held) - len(renewed)} of {len(held)} lost"})
+
+
+def park(book: Book, session: int, job: dict[str, Any]) -> Agent:
+    """One claim that waits for up to a minute."""
+    status, answer = yield "POST", "/api/v1/claims", {"session_id": session, "max": 1, "wait_s": 60}
+    if status == 200:
+        book.ended([lease["task_id"] for lease in answer["leases"]])
+    else:
+        book.problem(status, answer)
+
+
+def pace(book: Book, number: int, job: dict[str, Any]) -> Agent:
+    """Submit one task at a time, `rate` a second; each says when."""
+    due = time.monotonic()
+    for n in range(job["calls"]):
+        due += 1 / job["rate"]
+        yield PAUSE, "", max(0.0, due - time.monotonic())
+        task = {"tenant": job["tenants"][n % len(job["tenants"])], "class": job["classes"][0], "type": "bench"}
+        status, answer = yield "POST", "/api/v1/tasks", {**task, "payload": {"at": time.monotonic()}}
+        if status == 201:
+            book.ended([answer["id"]])
+        else:
+            book.problem(status, answer)
 
 
 def _completion(leases: list[dict[str, Any]], claim: dict[str, Any] | None) -> Ask:
@@ -164,6 +231,13 @@ def _note(book: Book, leases: list[dict[str, Any]], status: int, answer: Any) ->
         book.ended([x["task_id"] for x in answer["outcomes"] if x["status"] == "accepted"])
 
 
+def join(book: Book, number: int, job: dict[str, Any]) -> Agent:
+    """Register one worker; the session counts as done."""
+    worker = {"name": f"w{number}", "capabilities": [], "slots": job["slots"]}
+    _, answer = yield "POST", "/api/v1/workers", worker
+    book.done.append(answer["session_id"])
+
+
 def submit(book: Book, number: int, job: dict[str, Any]) -> Agent:
     """Submit `calls` times `k` tasks; the ids count as done."""
     for n in range(job["calls"]):
@@ -183,7 +257,15 @@ def submit(book: Book, number: int, job: dict[str, Any]) -> Agent:
         book.ended([answer["id"]] if job["k"] == 1 else [x["id"] for x in answer["tasks"]])
 
 
-KINDS = {"two_calls": two_calls, "one_call": one_call, "submit": submit}
+KINDS = {
+    "two_calls": two_calls,
+    "one_call": one_call,
+    "hold": hold,
+    "join": join,
+    "park": park,
+    "pace": pace,
+    "submit": submit,
+}
 
 
 def main() -> None:
@@ -191,6 +273,8 @@ def main() -> None:
     job = json.loads(sys.stdin.read())
     book = Book()
     make = KINDS[job["kind"]]
+    if "limit_s" in job:
+        book.until = time.monotonic() + job["limit_s"]
     began, used = time.monotonic(), time.process_time()
     run(job["url"], job["key"], [make(book, session, job) for session in job["sessions"]])
     answer = {
@@ -198,6 +282,7 @@ def main() -> None:
         "at": book.at,
         "first": book.first,
         "refused": book.refused,
+        "waited": book.waited,
         "began": began,
         "cpu_s": time.process_time() - used,
     }
