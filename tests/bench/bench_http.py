@@ -116,9 +116,10 @@ def bench_small_tenant(floor: Floor) -> None:
     at, started = ran.first[small]
     assert started == 100
     first = min(ran.at)
+    part = (at - first) / (max(ran.at) - first)
     print(
-        f"\nA tenant's 100 tasks behind another's {count:,}: started after {(at - first) / (max(ran.at) - first):.4f} of "
-        f"the whole time, at {rates['two tenants'] / rates['one queue']:.2f} x the rate of one queue"
+        f"\nA tenant's 100 tasks behind another's {count:,}: started after {part:.4f} of the whole time, at "
+        f" {rates['two tenants'] / rates['one queue']:.2f} x the rate of one queue"
     )
 
 
@@ -167,5 +168,6 @@ def bench_recovery(floor: Floor) -> None:
         floor.empty()
     floor.product.patch("pools", "default", lease_ttl_s=30, heartbeat_every_s=10)
     print(
-        f"\nRecovery after kill -9, TTL 5 s: {statistics.median(times):.1f} s, at most {max(times):.1f} s (bound: 6.5 s)"
+        f"\nRecovery after kill -9, TTL 5 s: {statistics.median(times):.1f} s, at most {max(times):.1f} s"
+        " (bound: 6.5 s)"
     )
