@@ -23,22 +23,21 @@ TOOLS: tuple[Tool, ...] = (*tools_agent.TOOLS, *tools_submit.TOOLS, *tools_opera
 
 
 class Servers:
-    """The servers of this process."""
+    """The servers of this process; one that has ended, for whatever reason, is started anew."""
 
     def __init__(self) -> None:
-        self._handlers: dict[frozenset[str], Handler] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._running: dict[frozenset[str], tuple[Handler, asyncio.Task[None]]] = {}
         self._lock = asyncio.Lock()
 
     async def of(self, scopes: frozenset[str]) -> Handler:
         """The ASGI handler for keys with these scopes."""
         used = scopes & SCOPES
         async with self._lock:
-            if used not in self._handlers:
-                self._handlers[used] = await self._start(make(used))
-        return self._handlers[used]
+            if used not in self._running or self._running[used][1].done():
+                self._running[used] = await self._start(make(used))
+        return self._running[used][0]
 
-    async def _start(self, server: MCPServer[Any]) -> Handler:
+    async def _start(self, server: MCPServer[Any]) -> tuple[Handler, asyncio.Task[None]]:
         """Run its session manager for as long as the process lives: not every ASGI server has a lifespan."""
         server.streamable_http_app(stateless_http=True, json_response=True, max_request_body_size=limits().body_bytes)
         manager, ready = server.session_manager, asyncio.Event()
@@ -48,13 +47,13 @@ class Servers:
                 ready.set()
                 await asyncio.Event().wait()
 
-        self._tasks.append(asyncio.create_task(run()))
+        task = asyncio.create_task(run())
         await ready.wait()
-        return manager.handle_request
+        return manager.handle_request, task
 
     async def stop(self) -> None:
         """End all servers."""
-        for task in self._tasks:
+        for _, task in self._running.values():
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
