@@ -17,7 +17,7 @@ from tests.api.conftest import World
 from tests.api.planes import Door
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-EXAMPLES = 5
+EXAMPLES = 3
 
 
 @pytest.mark.django_db(transaction=True)
