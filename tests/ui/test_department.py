@@ -10,7 +10,7 @@ from django.test import Client
 from dispatch.models import ApiKey, Invitation, Membership, QuotaRequest, Tenant, TenantUser, User
 from dispatch.services import access, policy, quota_requests
 from dispatch.services.messages import Caller
-from tests.services.world import lease
+from tests.services.world import bury, lease
 
 Browse = Callable[..., Client]
 CONSOLE = "django.core.mail.backends.console.EmailBackend"
@@ -65,7 +65,9 @@ def test_operators_and_auditors_see_every_department(role: str, sales: Any, brow
 
 
 def test_the_overview_tells_share_waits_and_users(sales: Any, browse: Browse) -> None:
+    bury(sales(), error={"message": "no such <account>"}, fingerprint="f00d")
     page = text(member(browse).get("/t/sales/"))
+    assert "no such &lt;account&gt;" in page
     assert "2 queued, 1 running, nothing past its SLO" in page
     assert ">2 our quota<" in page and ">4 with borrowing<" in page
     assert ">ana<" in page and ">bo<" in page
