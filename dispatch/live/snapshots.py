@@ -38,7 +38,8 @@ _guard = threading.Lock()
 
 def audience(caller: Caller, pool: str | None) -> Hashable:
     """Who may share a snapshot: callers with equal rights to read."""
-    return (pool, "read" in caller.scopes, caller.tenant_id, caller.pool_id, frozenset(caller.memberships.items()))
+    inside = (caller.tenant_id, caller.pool_id, frozenset(caller.memberships.items()), caller.payload_tenants)
+    return (pool, "read" in caller.scopes, caller.view_payloads, *inside)
 
 
 def get(caller: Caller, pool: str | None = None, fresh_s: float = FRESH_S) -> Mapping[str, Any]:

@@ -127,6 +127,19 @@ def page(view: View[P]) -> View[P]:
     return cast(View[P], require_safe(login_required(guarded)))
 
 
+def form_page(request: HttpRequest, act: Callable[[], HttpResponse], show: Callable[..., HttpResponse]) -> HttpResponse:
+    """A page that is its own form: GET shows it, POST acts; what cannot be taken is told on the page shown again."""
+    try:
+        if request.method != "POST":
+            return show()
+        try:
+            return act()
+        except (errors.Invalid, errors.Conflict, errors.VersionConflict) as refusal:
+            return show(refusal=refusal)
+    except errors.EvenflowError as refusal:
+        return failure(request, refusal)
+
+
 def command(view: Callable[Concatenate[HttpRequest, P], Told]) -> View[P]:
     """A POST that returns the sentence for the toast and details for htmx; refusals become messages, never pages."""
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -100,16 +101,7 @@ def dead(request: HttpRequest, tenant: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def quota(request: HttpRequest, tenant: str) -> HttpResponse:
     """Our limits and those inside us; POST saves what was changed, or asks the operators for more."""
-    try:
-        if request.method == "POST":
-            return _save_quota(request, tenant)
-        return _show_quota(request, tenant)
-    except errors.Invalid as refusal:
-        return _show_quota(request, tenant, refusal)
-    except (errors.Conflict, errors.VersionConflict) as refusal:
-        return _show_quota(request, tenant, refusal)
-    except errors.EvenflowError as refusal:
-        return pages.failure(request, refusal)
+    return pages.form_page(request, partial(_save_quota, request, tenant), partial(_show_quota, request, tenant))
 
 
 def _show_quota(request: HttpRequest, tenant: str, refusal: errors.EvenflowError | None = None) -> HttpResponse:

@@ -1,6 +1,7 @@
 """`/keys` for operators and `/t/<tenant>/keys`: make, rotate with overlap and revoke API keys; each is shown once."""
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -43,14 +44,7 @@ def own(request: HttpRequest, tenant: str) -> HttpResponse:
 
 
 def _page(request: HttpRequest, tenant: str | None) -> HttpResponse:
-    try:
-        if request.method == "POST":
-            return _act(request, tenant)
-        return _show(request, tenant)
-    except (errors.Invalid, errors.Conflict) as refusal:
-        return _show(request, tenant, refusal)
-    except errors.EvenflowError as refusal:
-        return pages.failure(request, refusal)
+    return pages.form_page(request, partial(_act, request, tenant), partial(_show, request, tenant))
 
 
 def _show(

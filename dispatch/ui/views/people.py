@@ -1,5 +1,6 @@
 """`/people` for operators and `/t/<tenant>/members`: who may do what, and invitations to more of them."""
 
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -21,14 +22,7 @@ GLOBAL = ("operator", "auditor")
 @require_http_methods(["GET", "HEAD", "POST"])
 def everybody(request: HttpRequest) -> HttpResponse:
     """All people; POST changes one, or invites."""
-    try:
-        if request.method == "POST":
-            return _act(request)
-        return _show(request)
-    except (errors.Invalid, errors.Conflict) as refusal:
-        return _show(request, refusal=refusal)
-    except errors.EvenflowError as refusal:
-        return pages.failure(request, refusal)
+    return pages.form_page(request, partial(_act, request), partial(_show, request))
 
 
 def _show(request: HttpRequest, refusal: errors.EvenflowError | None = None, **context: Any) -> HttpResponse:
@@ -88,14 +82,7 @@ def _send(request: HttpRequest, made: dict[str, Any]) -> dict[str, Any]:
 @require_http_methods(["GET", "HEAD", "POST"])
 def members(request: HttpRequest, tenant: str) -> HttpResponse:
     """The members of a department; POST changes one, or invites."""
-    try:
-        if request.method == "POST":
-            return _act_member(request, tenant)
-        return _show_members(request, tenant)
-    except (errors.Invalid, errors.Conflict) as refusal:
-        return _show_members(request, tenant, refusal)
-    except errors.EvenflowError as refusal:
-        return pages.failure(request, refusal)
+    return pages.form_page(request, partial(_act_member, request, tenant), partial(_show_members, request, tenant))
 
 
 def _show_members(

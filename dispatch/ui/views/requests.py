@@ -1,5 +1,6 @@
 """`/requests`: what departments ask for, with the numbers, to be approved or declined."""
 
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -20,14 +21,7 @@ PAGE = 100
 @require_http_methods(["GET", "HEAD", "POST"])
 def inbox(request: HttpRequest) -> HttpResponse:
     """Open requests first; POST answers one."""
-    try:
-        if request.method == "POST":
-            return _answer(request)
-        return _show(request)
-    except (errors.Invalid, errors.Conflict, errors.VersionConflict) as refusal:
-        return _show(request, refusal)
-    except errors.EvenflowError as refusal:
-        return pages.failure(request, refusal)
+    return pages.form_page(request, partial(_answer, request), partial(_show, request))
 
 
 def _show(request: HttpRequest, refusal: errors.EvenflowError | None = None) -> HttpResponse:

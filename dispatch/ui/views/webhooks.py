@@ -1,5 +1,6 @@
 """`/t/<tenant>/webhooks`: addresses of a department that are told when its tasks end; the log of what was sent."""
 
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -28,14 +29,7 @@ VERBS = [
 @require_http_methods(["GET", "HEAD", "POST"])
 def own(request: HttpRequest, tenant: str) -> HttpResponse:
     """The page, and its commands."""
-    try:
-        if request.method == "POST":
-            return _act(request, tenant)
-        return _show(request, tenant)
-    except (errors.Invalid, errors.Conflict) as refusal:
-        return _show(request, tenant, refusal)
-    except errors.EvenflowError as refusal:
-        return pages.failure(request, refusal)
+    return pages.form_page(request, partial(_act, request, tenant), partial(_show, request, tenant))
 
 
 def _show(
