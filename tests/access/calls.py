@@ -89,12 +89,12 @@ def address(operation: str, path: str, side: Side) -> str:
         if name == "slug":
             return side.tenant if "/tenants/" in path else PARTS[path.split("/")[3]]
         if name == "name":
-            return side.ids["user"] if "/users/" in path else "standard"
+            return side.ids["user"] if "/users/" in path else "monthly" if "/budgets/" in path else "standard"
         if name == "task_id" and operation in TAKES_LEASED:
             return str(side.ids["leased"])
         if name == "task_id" and operation == "requeue":
             return str(side.ids["dead"])
-        return str(side.ids[name])
+        return str(side.ids.get(name, 1))
 
     return re.sub(r"{(\w+)}", part, path)
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 from dispatch.models import Alert, Membership, Tenant, User
 from dispatch.services import (
     access,
+    budgets,
     bulk,
     invitations,
     keys,
@@ -72,6 +73,8 @@ def _side(tenant: str, word: str) -> Side:
     )
     request = quota_requests.create(ROOT, tenant, {"nominal": 3}, {"standard": 2}, f"{word} request")
     tenant_limits.put(ROOT, tenant, "class", "standard", {"max": 9})
+    budgets.create(ROOT, tenant, "monthly", {"limit": 1000}, f"{word} budget")
+    extra = budgets.top_up(ROOT, tenant, "monthly", 5, f"{word} top-up")["extras"][0]
     hook = webhooks.create_webhook(ROOT, name=f"{word} hook", url=f"https://93.184.216.34/{word}", tenant=tenant)
     delivery = webhooks.test_webhook(ROOT, hook["id"])
     key = keys.create_key(ROOT, name=f"{word} key", scopes=["admin"], tenant=tenant)
@@ -100,6 +103,7 @@ def _side(tenant: str, word: str) -> Side:
             "delivery_id": delivery["id"],
             "key_id": key["id"],
             "job_id": job["id"],
+            "extra_id": extra["id"],
             "silence_id": silence["id"],
             "user": f"{word}-user",
             "fingerprint": f"f{word}",
