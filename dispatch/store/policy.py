@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pghistory
+from django.apps import apps
 from django.contrib.postgres.functions import TransactionNow
 from django.db import IntegrityError, models, transaction
 from django.db.models import F
@@ -63,6 +64,19 @@ def of_pool(pool_id: int) -> list[Row]:
 def all_of(kind: str) -> list[Row]:
     """All objects of one kind."""
     return list(live(kind))
+
+
+def every(kind: str) -> list[Row]:
+    """All objects of one kind, those that were taken away too."""
+    manager: models.Manager[Any] = MODELS[kind]._default_manager
+    return list(manager.select_related(*RELATED.get(kind, ())).order_by("slug"))
+
+
+def as_of(kind: str, at: datetime) -> dict[int, Row]:
+    """What the history says of each object at a moment, by its id; objects made later are not there."""
+    events: models.Manager[Any] = apps.get_model("dispatch", f"{MODELS[kind].__name__}Event")._default_manager
+    found = events.filter(pgh_created_at__lte=at).order_by("pgh_obj_id", "-pgh_id").distinct("pgh_obj_id")
+    return {event.pgh_obj_id: event for event in found}
 
 
 def insert(kind: str, slug: str, values: Mapping[str, Any]) -> Row | None:

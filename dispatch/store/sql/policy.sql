@@ -44,3 +44,21 @@ SELECT d.*, (SELECT count(*) FROM lease WHERE lane_id IN (SELECT id FROM mine)) 
 UPDATE api_key SET revoked_at = now()
  WHERE revoked_at IS NULL
    AND CASE %(kind)s WHEN 'tenant' THEN tenant_id = %(id)s WHEN 'pool' THEN pool_id = %(id)s ELSE false END
+
+-- name: list_policy_versions
+-- Edits of the policy, newest first: each is one version.
+SELECT id AS version, at, actor_name AS actor, action, target_kind AS kind, target AS slug, reason, before, after
+  FROM audit_event
+ WHERE id < %(below)s AND NOT refused AND target_kind IN ('pool', 'class', 'tenant', 'tool')
+   AND action ~ '^(create|patch|delete)_' ORDER BY id DESC LIMIT %(limit)s
+
+-- name: policy_version
+-- When one version was made.
+SELECT at FROM audit_event
+ WHERE id = %(version)s AND NOT refused AND target_kind IN ('pool', 'class', 'tenant', 'tool')
+   AND action ~ '^(create|patch|delete)_'
+
+-- name: newest_policy_version
+-- The newest version, 0 before the first.
+SELECT coalesce(max(id), 0) FROM audit_event
+ WHERE NOT refused AND target_kind IN ('pool', 'class', 'tenant', 'tool') AND action ~ '^(create|patch|delete)_'
