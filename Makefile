@@ -27,12 +27,14 @@ demo: .venv/run  ## The same with three departments, a mixed load and real agent
 	@$(BIN)/python manage.py demo --ready-file .demo/ready.json
 
 # The warning says that no database was asked; none is needed here.
-lint: .venv/dev  ## Style, types, import directions, migrations
+lint: .venv/dev  ## Style, types, import directions, migrations, locked dependencies
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
+	$(BIN)/python -m pip check --quiet --disable-pip-version-check
+	$(BIN)/python -m tests.locks
 
 test: lint  ## Everything: lint, unit, property, PostgreSQL, API, browser, acceptance
 	$(BIN)/python -m pytest -n $(WORKERS)

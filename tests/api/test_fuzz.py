@@ -20,17 +20,24 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 EXAMPLES = 3
 
 
+STRANGER = "zz-strangers"  # the other tenant; its name and payload must be nowhere
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("world", [Door], indirect=True)
-def test_generated_calls_find_no_fault(world: World) -> None:
+@pytest.mark.parametrize(("bound", "examples"), [(None, EXAMPLES), ("sales", 1)])
+def test_generated_calls_find_no_fault(world: World, bound: str | None, examples: int) -> None:
+    """Of a key that may do all, and of one that is bound to a tenant: that one never hears of another tenant."""
     schema = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", get_wsgi_application())
-    headers = {"Authorization": f"Bearer {world.door.key}"}
+    world.door.post("/tenants", {"slug": STRANGER})
+    world.door.post("/tasks", {"tenant": STRANGER, "class": "background", "payload": STRANGER, "user": STRANGER})
+    headers = {"Authorization": f"Bearer {world.key(tenant=bound)}"}
     seen = 0
     for found in schema.get_all_operations():
         operation = found.ok()
 
         @settings(
-            max_examples=EXAMPLES,
+            max_examples=examples,
             deadline=None,
             database=None,
             derandomize=True,
@@ -41,7 +48,8 @@ def test_generated_calls_find_no_fault(world: World) -> None:
         def send(case: Any) -> None:
             nonlocal seen
             seen += 1
-            case.call_and_validate(headers=headers, checks=CHECKS)
+            answer = case.call_and_validate(headers=headers, checks=CHECKS)
+            assert bound is None or STRANGER not in answer.text
 
         send()
     assert seen > 100

@@ -1,11 +1,18 @@
 """The system checks."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from django.core.checks import run_checks
 from django.test import override_settings
 
 from dispatch import checks
 from dispatch.models import Pool, WorkClass
+
+ROOT = Path(__file__).parents[2]
 
 
 def ids(databases: list[str] | None = None) -> set[str]:
@@ -37,3 +44,26 @@ def test_promises_beyond_the_budget_and_short_leases_are_found() -> None:
 def test_an_old_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "MINIMUM", 99)
     assert "evenflow.E002" in ids(["default"])
+
+
+def test_production_settings_have_nothing_to_complain_about(tmp_path: Path) -> None:
+    """`check --deploy` in a process of its own, as the guide tells to set it up."""
+    env = {
+        "PATH": os.environ["PATH"],
+        "EVENFLOW_DATA": str(tmp_path),
+        "EVENFLOW_HTTPS": "1",
+        "EVENFLOW_BEHIND_PROXY": "1",
+    }
+    command = [
+        sys.executable,
+        "-W",
+        "error::DeprecationWarning",
+        "manage.py",
+        "check",
+        "--deploy",
+        "--fail-level",
+        "INFO",
+    ]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "System check identified no issues (0 silenced).\n"), done.stderr
+    assert (tmp_path / "secret_key.txt").stat().st_mode & 0o777 == 0o600
