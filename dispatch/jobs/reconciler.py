@@ -70,6 +70,7 @@ def steps() -> list[Step]:
         Step("close silent sessions", 30 * TICK_S, upkeep.close_silent_sessions),
         Step("prune", 30 * TICK_S, upkeep.prune),
         Step("prune samples", 30 * TICK_S, sampling.prune),
+        Step("prune alerts", 300 * TICK_S, alerts.prune),
         Step("check invariants", 60 * TICK_S, _check),
     ]
 

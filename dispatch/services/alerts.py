@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
+
 from dispatch import events
 from dispatch.core import validate
 from dispatch.core.alerting import SEVERITIES, Finding
@@ -83,6 +85,12 @@ def end_stale() -> int:
     with db.atomic():
         ends = [resolve(rule, subject) for rule, subject in db.tuples("stale_alerts")]
     return sum(ends)
+
+
+def prune() -> int:
+    """Forget alerts and silences that were over before the oldest samples; how many alerts."""
+    with db.atomic():
+        return db.execute("drop_old_alerts", {"days": settings.EVENFLOW_SAMPLES_DAYS})
 
 
 def list_alerts(

@@ -15,6 +15,7 @@ from django.conf import settings
 from dispatch.store import db
 
 WINDOWS = {"5m": 300, "1h": 3600, "24h": 86400, "28d": 28 * 86400}
+KINDS = ("queue", "done")
 KEEP_S = 10.0
 
 Windows = dict[str, dict[str, Any]]
@@ -53,7 +54,7 @@ def objective() -> float:
 def _read(pool_id: int) -> dict[int, dict[str, Windows]]:
     found: dict[int, dict[str, Windows]] = {}
     for row in db.rows("slo_windows", {"pool_id": pool_id}):
-        of = found.setdefault(row["class_id"], {"queue": {}, "done": {}})
+        of = found.setdefault(row["class_id"], {kind: dict.fromkeys(WINDOWS, _window(0, 0)) for kind in KINDS})
         for kind in of:
             of[kind][row["name"]] = _window(row[f"{kind}_n"], row[f"{kind}_met"])
     return found

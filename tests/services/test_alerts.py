@@ -150,3 +150,12 @@ def test_alerts_whose_ground_is_gone_are_resolved() -> None:
     assert alerts.end_stale() == 1
     fleet.sql("UPDATE task SET state = 1")
     assert alerts.end_stale() == 1
+
+
+def test_alerts_that_are_long_over_are_forgotten() -> None:
+    alerts.raise_all([finding("class:a"), finding("class:b"), finding("class:c")])
+    alerts.resolve("queue_slo", "class:a", "class:b")
+    fleet.sql("UPDATE alert SET resolved_at = now() - interval '91 days' WHERE subject = 'class:a'")
+    assert alerts.prune() == 1
+    assert alerts.prune() == 0
+    assert sorted(one["subject"] for one in alerts.list_alerts(ROOT).items) == ["class:b", "class:c"]

@@ -137,3 +137,11 @@ SELECT s.id, s.rule, s.subject, s.severity, s.state, s.text, s.evidence, s.pool_
 -- What was told; a resolved alert is not looked at again.
 UPDATE alert a SET told = CASE WHEN x.state = 'resolved' THEN '' ELSE x.state END, told_severity = a.severity, told_at = now()
   FROM unnest(%(ids)s::bigint[], %(states)s::text[]) x(id, state) WHERE a.id = x.id
+
+-- name: drop_old_alerts
+-- Alerts and silences that have been over for as long as the coarsest samples are kept.
+WITH s AS (
+    DELETE FROM silence WHERE ends_at < now() - make_interval(days => %(days)s)
+)
+DELETE FROM alert WHERE id IN (
+    SELECT id FROM alert WHERE resolved_at < now() - make_interval(days => %(days)s) AND told = '' ORDER BY id LIMIT 5000)
