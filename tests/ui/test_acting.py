@@ -115,7 +115,7 @@ def test_a_bad_pace_and_a_missing_reason_are_told(letter: Callable[..., int], br
     text = client.post(
         f"{place}/start", {"once": "a", "rate_per_s": "fast", "reason": "x"}, follow=True
     ).content.decode()
-    assert "rate_per_s: type a number" in text and 'value="fast"' in text
+    assert "rate_per_s: type a number" in text and 'value="fast"' in text and 'value="x"' in text
     text = client.post(f"{place}/start", {"once": "b", "rate_per_s": "1", "reason": " "}, follow=True).content.decode()
     assert "reason: " in text
     assert "not known" in client.get(f"{place}/plan?rate_per_s=x&canary=2").content.decode()
@@ -261,3 +261,21 @@ def test_an_empty_list_says_what_is_in_place_and_what_to_type(pool: None, browse
     text = browse().get("/tasks").content.decode()
     assert "No tasks yet" in text and "1 class, 2 tenants" in text and "No worker yet" in text
     assert "evenflow submit --tenant legal --class interactive" in text
+
+
+@pytest.mark.parametrize("inside", ["admin", "member", "viewer"])
+def test_people_of_a_department_see_the_acting_pages(inside: str, letter: Callable[..., int], browse: Browse) -> None:
+    number = letter()
+    client = browse("", tenant="sales", inside=inside)
+    for path in (
+        "/dead",
+        "/dead?view=ages",
+        "/dead/f00d",
+        "/bulk",
+        "/alerts",
+        "/tasks?q=state%3Adead",
+        f"/tasks/{number}",
+    ):
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+    assert (b"Requeue 1 task" in client.get("/dead/f00d").content) == (inside == "admin")

@@ -67,6 +67,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         "pace": pace,
         "plan": cells.plan(bulk_plan.estimate(split, _lenient(pace))),
         "waits": cells.waits(bulk_plan.delays(split)) if found["action"] == "requeue" else "",
+        "reason": request.GET.get("reason", ""),
         "first": bulk_plan.first(caller, job_id),
         "c": colours(request),
     }
@@ -185,4 +186,5 @@ def _lenient(given: dict[str, str]) -> dict[str, Any]:
 
 
 def _kept(request: HttpRequest) -> str:
-    return urlencode({name: request.POST.get(name, "") for name in PACE if request.POST.get(name)})
+    """What was typed, for the form that comes back after a refusal."""
+    return urlencode({name: request.POST[name] for name in (*PACE, "reason") if name in request.POST})
