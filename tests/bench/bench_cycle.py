@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dispatch.services import claim, finish, heartbeat, sampling, upkeep
+from dispatch.services import claim, detection, finish, heartbeat, sampling, slo, upkeep
 from dispatch.services.messages import Beat, ClaimRequest, Finish, HeartbeatRequest
 from tests import fleet
 from tests.bench.report import Table, clock
@@ -22,6 +22,20 @@ FILL = """
 INSERT INTO task (pool_id, work_class_id, tenant_id, lane_id, type, payload, state, cost_hint, enqueued_at, queued_at)
 SELECT a.pool_id, a.work_class_id, a.tenant_id, a.id, 'index', '{"page": 1}', 1, 1000000, now(), now()
   FROM generate_series(1, %s) n, lane a
+"""
+
+
+TEN_MINUTES = """
+WITH s AS (
+    SELECT now() - make_interval(secs => n) AS at, 1 AS step, c.id AS class_id, NULL::bigint AS tenant_id
+      FROM generate_series(15, 800) n, work_class c
+    UNION ALL
+    SELECT date_bin('10 s', now(), '2000-01-01') - make_interval(secs => 10 * n), 10, x.class_id, x.tenant_id
+      FROM generate_series(20, 63) n,
+           (SELECT c.id, t.id FROM work_class c, tenant t UNION ALL SELECT NULL, NULL) x(class_id, tenant_id)
+)
+INSERT INTO queue_sample (at, step, pool_id, class_id, tenant_id, queued, running, dispatched, waits)
+SELECT s.at, s.step, %s, s.class_id, s.tenant_id, 90, 50, 9, '{1,2,3,4,5,6,7,8}' FROM s
 """
 
 
@@ -118,4 +132,10 @@ def bench_sampling(floor: Floor) -> None:
         table.add("sample of classes, tenants and pool", clock(sampling.sample)[0])
         table.add("sample of classes", clock(sampling.sample)[0])
         table.add("roll up", clock(sampling.roll_up)[0])
+    fleet.sql(TEN_MINUTES, fleet.pool_id())
+    fleet.sql("VACUUM ANALYZE queue_sample")
+    for _ in range(ROUNDS):
+        table.add("all detectors over ten minutes", clock(detection.detect)[0])
+        slo.forget()
+        table.add("attainment over four windows", clock(lambda: slo.of_classes(fleet.pool_id()))[0])
     table.show()
