@@ -1,4 +1,4 @@
-"""Keys and the agents that hold them, through both planes: whose token, rotation with an overlap, revocation, expiry."""
+"""Keys in the hands of agents, through both planes: whose token, rotation with an overlap, revocation, expiry."""
 
 import pytest
 
