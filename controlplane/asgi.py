@@ -4,6 +4,7 @@ HTTP goes to the hot plane, which serves the agents' verbs itself and hands the 
 it to Django); websockets go to the live consumers, from permitted origins only; `/mcp` goes to the MCP tools.
 """
 
+import gc
 import os
 import sys
 
@@ -23,6 +24,7 @@ from dispatch.jobs import lifeline, vigil  # noqa: E402
 from dispatch.live.routing import websocket  # noqa: E402
 
 sys.setswitchinterval(0.0005)  # a batch's thread waits so long at most for a busy event loop, at each statement
+gc.freeze()  # what is loaded by now stays: the collector need not look at it again and again
 lifeline.name_process("ef-web")
 webpulse.current.on_tick = vigil.inherited().beat
 agents = hot.application(ProtocolTypeRouter({"http": pages, "websocket": websocket}))

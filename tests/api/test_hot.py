@@ -154,16 +154,34 @@ class TestWaiting:
         assert (task.state, task.attempts) == (1, 0)
 
     def test_many_claims_wait_in_few_threads(self, hot: World) -> None:
-        before = threading.active_count()
-        sessions = [hot.session(f"w{n}") for n in range(40)]
-        claims = [Waiting(hot, {"session_id": session, "max": 1, "wait_s": 30}) for session in sessions]
-        claims[-1].parked(40)
+        count, before = 500, threading.active_count()
+        hot.session()
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO worker_session (worker_id, pool_id, capset_id, api_key_id, slots, labels)"
+                " SELECT worker_id, pool_id, capset_id, api_key_id, 1, '{}' FROM worker_session, generate_series(1, %s)"
+                " RETURNING id",
+                [count],
+            )
+            sessions = [row[0] for row in cursor.fetchall()]
+        claims = [Waiting(hot, {"session_id": session, "max": 1, "wait_s": 60}) for session in sessions]
+        claims[-1].parked(count)
         assert threading.active_count() <= before + 8
-        for session in sessions:
-            hot.offer(hot.task(), session)
-        db.hint(events.SESSION, sessions)
-        tokens = {claim.answer().data["leases"][0]["token"] for claim in claims}
-        assert len(tokens) == 40
+        task = {"tenant": "sales", "class": "background", "payload": 1}
+        made = hot.door.post("/tasks", {"tasks": [task] * count}).data["tasks"]
+        granted = {
+            "task_ids": [one["id"] for one in made],
+            "session_ids": sessions,
+            "charges": [1] * count,
+            "tiers": ["W"] * count,
+            "pool_id": Task.objects.all()[0].pool_id,
+            "offer_ttl_s": 30.0,
+            "channel": events.SESSION,
+            "payloads": db.payloads(sessions),
+        }
+        assert db.tuples("grant_leases", granted)[0][0] is True
+        tokens = {claim.answer(30).data["leases"][0]["token"] for claim in claims}
+        assert len(tokens) == count
 
     def test_stopping_answers_everybody(self, hot: World) -> None:
         waiting = Waiting(hot, {"session_id": hot.session(), "max": 1, "wait_s": 60}).parked()

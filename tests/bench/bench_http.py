@@ -115,11 +115,10 @@ def bench_small_tenant(floor: Floor) -> None:
         floor.goodbye()
     at, started = ran.first[small]
     assert started == 100
-    first = min(ran.at)
-    part = (at - first) / (max(ran.at) - first)
+    part = (at - ran.began) / (max(ran.at) - ran.began)
     print(
         f"\nA tenant's 100 tasks behind another's {count:,}: started after {part:.4f} of the whole time, at "
-        f" {rates['two tenants'] / rates['one queue']:.2f} x the rate of one queue"
+        f"{rates['two tenants'] / rates['one queue']:.2f} x the rate of one queue"
     )
 
 
@@ -129,7 +128,7 @@ def bench_heartbeats(floor: Floor) -> None:
     agents, each = 1000, max(1, int(10 * min(1, SCALE)))
     floor.submit(agents * each, lines=1)
     sessions = floor.sessions(agents, each)
-    running = floor.start("hold", sessions, k=each, beat_s=10, limit_s=60)
+    running = floor.start("hold", sessions, k=each, beat_s=10, limit_s=45)
     assert running.stdout
     running.stdout.readline()
     time.sleep(2)
@@ -144,6 +143,66 @@ def bench_heartbeats(floor: Floor) -> None:
     shown = ", ".join(f"{kind} {part:.1f} %" for kind, part in used.items())
     print(f"\n{agents * each:,} leases of {agents:,} agents, renewed every 10 s: {shown} of one core")
     floor.empty()
+
+
+def bench_parked(floor: Floor) -> None:
+    """5,000 claims that wait: memory and threads of the web process above idle, then work for all of them at once."""
+    floor.empty()
+    count = int(5000 * min(1, SCALE))
+    sessions = floor.sessions(count, 1)
+    idle_mb, idle_threads = floor.web()
+    parked = floor.start("park", sessions)
+    floor.product.wait_for(lambda: floor.sql("SELECT count(*) FROM demand")[0][0] >= count, 60)
+    time.sleep(2)
+    mb, threads = floor.web()
+    began = time.monotonic()
+    given = floor.submit(count, k=min(count, 1000), lines=1)
+    ran = floors.together([floors.finished(parked)])
+    assert sorted(ran.done) == sorted(given.done)
+    half, last = (sorted(ran.at)[n] - began for n in (count // 2, -1))
+    print(
+        f"\n{count:,} parked claims: {mb - idle_mb:.0f} MB and {threads - idle_threads} threads above idle; after a "
+        f"submit of as many tasks half were awake after {half:.1f} s, all after {last:.1f} s"
+    )
+    floor.empty()
+
+
+def bench_backlog(floor: Floor) -> None:
+    """The same agents with 10,000 and 1,000,000 tasks queued over 500 tenants, and while an old snapshot is held."""
+    floor.empty()
+    floor.sql("INSERT INTO tenant (slug) SELECT 'many' || n FROM generate_series(1, 500) n")
+    floor.sql("INSERT INTO tenant_user (tenant_id, name) SELECT id, '-' FROM tenant WHERE slug LIKE 'many%%'")
+    floor.sql(
+        "INSERT INTO lane (pool_id, work_class_id, tenant_id, user_id, capset_id, tools)"
+        " SELECT c.pool_id, c.id, u.tenant_id, u.id, s.id, '{}' FROM work_class c, tenant_user u"
+        " JOIN tenant t ON t.id = u.tenant_id, capset s"
+        " WHERE c.slug = %s AND t.slug LIKE 'many%%' AND s.names = '{}'",
+        CLASSES[0],
+    )
+    rates = {}
+    for name, each in (("10 k queued", 20), ("1 M queued", int(1980 * min(1, SCALE))), ("1 M, held snapshot", 0)):
+        floor.sql(
+            "INSERT INTO task"
+            " (pool_id, work_class_id, tenant_id, lane_id, type, payload, state, enqueued_at, queued_at)"
+            " SELECT a.pool_id, a.work_class_id, a.tenant_id, a.id, 'bench', '{}', 1, now(), now()"
+            " FROM lane a JOIN tenant t ON t.id = a.tenant_id, generate_series(1, %s) n WHERE t.slug LIKE 'many%%'",
+            each,
+        )
+        if each:
+            floor.sql("VACUUM ANALYZE")
+        with floor.connect() as old:
+            if not each:
+                old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+                old.execute("SELECT count(*) FROM pool")
+            ran = floor.swarm("one_call", floor.sessions(32, 10), k=10, limit_s=8)
+            old.rollback()
+        assert ran.refused == {} and len(set(ran.done)) == len(ran.done)
+        rates[name] = ran.rate
+        floor.goodbye()
+    base = rates["10 k queued"]
+    shown = ", ".join(f"{name} {rate:.0f}/s ({rate / base:.2f} x)" for name, rate in rates.items())
+    print(f"\nTen a call, 32 agents, 500 tenants: {shown}")
+    floor.sql("TRUNCATE task, lease, lane_delta, lane_depth CASCADE")
 
 
 def bench_recovery(floor: Floor) -> None:
