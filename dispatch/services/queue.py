@@ -109,7 +109,7 @@ def _sum(lanes: Iterable[Row]) -> dict[str, Any]:
 
 def _limits(lanes: Iterable[Row]) -> list[str]:
     """What stops the queues among these that wait but may not start, each kind once."""
-    return list(dict.fromkeys(lane["stop"] for lane in lanes if lane["stopped"] and lane["queued"] and lane["stop"]))
+    return sorted({lane["stop"] for lane in lanes if lane["stopped"] and lane["queued"] and lane["stop"]})
 
 
 def _next(lanes: list[dict[str, Any]], rate: float, max_wait_s: float | None) -> list[dict[str, Any]]:
