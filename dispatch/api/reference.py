@@ -19,10 +19,12 @@ GROUPS = {
     "dead letters": ("Dead letters", "Look at what died, and move many tasks at once. Scopes read and operate."),
     "policy": ("Policy", "Pools, classes, tenants, tools, capabilities. Scope operate; reading needs read."),
     "quotas": ("Quotas", "Users and parts of a tenant, and requests for more."),
+    "budgets": ("Budgets", "What tenants may spend in a period. Scope operate; reading needs read."),
     "webhooks": ("Webhooks", "Signed messages when tasks end or alerts change. Scope operate."),
     "alerts": ("Alerts", "What needs a look. Scope read; acknowledging needs operate."),
     "operations": ("Operations", "Keys, numbers, the audit. Scopes read and admin."),
 }
+KINDS = frozenset({"pools", "classes", "tenants", "tools", "capabilities"})  # tags of their own, one group here
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ def read(document: Mapping[str, Any]) -> list[Group]:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             tag = (operation.get("tags") or ["operations"])[0]
+            tag = "policy" if tag in KINDS else tag
             group = groups.setdefault(tag, Group(tag.capitalize(), ""))
             group.calls.append(_call(document, path, method, operation, group.name))
     return [group for group in groups.values() if group.calls]
