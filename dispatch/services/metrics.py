@@ -85,7 +85,7 @@ def _read(caller: Caller) -> list[Family]:
         Family(
             "evenflow_alerts_firing",
             "gauge",
-            "Open alerts that nobody has acknowledged.",
+            "Alerts that fire: open, not acknowledged, not muted.",
             ("rule",),
             {(row["rule"],): row["count"] for row in db.rows("metric_alerts", scope)},
         ),

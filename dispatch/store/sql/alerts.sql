@@ -24,11 +24,7 @@ UPDATE alert SET resolved_at = now()
 -- Alerts newest first; `tenants` narrows to a tenant's own, `pool_id` to those of one pool or of none.
 SELECT * FROM (
     SELECT a.*, p.slug AS pool, c.slug AS class, t.slug AS tenant,
-           CASE WHEN a.resolved_at IS NOT NULL THEN 'resolved'
-                WHEN a.acked_at IS NOT NULL AND (a.acked_until IS NULL OR a.acked_until > now())
-                     AND array_position(ARRAY['info', 'warning', 'critical'], a.severity::text)
-                         <= array_position(ARRAY['info', 'warning', 'critical'], a.acked_severity::text) THEN 'acknowledged'
-                ELSE 'firing' END AS state,
+           alert_state(a) AS state,
            CASE WHEN a.silence_id IS NOT NULL THEN 'silenced' WHEN a.inhibited_by IS NOT NULL THEN 'inhibited' END AS muted
       FROM alert a LEFT JOIN pool p ON p.id = a.pool_id LEFT JOIN work_class c ON c.id = a.class_id
       LEFT JOIN tenant t ON t.id = a.tenant_id
@@ -112,11 +108,7 @@ SELECT a.rule, a.subject FROM alert a LEFT JOIN pool o ON o.id = a.pool_id
 -- Alerts whose state is not what was told last, and how each stands: firing ones that are not muted, have held for a
 -- while, and are new, worse than told, or due again; acknowledged and resolved ones that had been told as firing.
 WITH s AS (
-    SELECT a.*, CASE WHEN a.resolved_at IS NOT NULL THEN 'resolved'
-                     WHEN a.acked_at IS NOT NULL AND (a.acked_until IS NULL OR a.acked_until > now())
-                          AND array_position(ARRAY['info', 'warning', 'critical'], a.severity::text)
-                              <= array_position(ARRAY['info', 'warning', 'critical'], a.acked_severity::text) THEN 'acknowledged'
-                     ELSE 'firing' END AS state
+    SELECT a.*, alert_state(a) AS state
       FROM alert a WHERE a.resolved_at IS NULL OR a.told <> ''
      ORDER BY a.id DESC LIMIT 5000
 )

@@ -37,8 +37,8 @@ SELECT w.name, c.slug AS class, t.slug AS tenant, sum(q.slot_s)::float8 AS slot_
  GROUP BY 1, 2, 3
 
 -- name: metric_alerts
--- Open alerts that nobody has acknowledged, by rule.
+-- Open alerts that fire and are not muted, by rule.
 SELECT a.rule, count(*) AS count FROM alert a
- WHERE a.resolved_at IS NULL AND (a.acked_at IS NULL OR a.acked_until <= now())
+ WHERE a.resolved_at IS NULL AND alert_state(a) = 'firing' AND a.silence_id IS NULL AND a.inhibited_by IS NULL
    AND (%(pool_id)s::bigint IS NULL OR a.pool_id IS NULL OR a.pool_id = %(pool_id)s)
  GROUP BY 1 ORDER BY 1
