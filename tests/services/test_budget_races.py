@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 
 from dispatch.core.types import MICRO
-from dispatch.services import budgets, policy
+from dispatch.services import budget_watch, budgets, policy
 from dispatch.services.finish import finish_many
 from dispatch.services.messages import Finish, Finished
 from dispatch.store import budgets as ledger
@@ -27,6 +27,7 @@ from tests.services.world import ROOT, make_world
 pytestmark = pytest.mark.django_db(transaction=True)
 LIMITS = {"all": 40, "critical": 12, "ann": 9}
 CYCLES = 25
+TOP_UPS = 3
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +92,21 @@ def work(chance: random.Random, done: threading.Event) -> Callable[[], int]:
     return run
 
 
+def operate(done: threading.Event) -> Callable[[], int]:
+    """An operator tops up, and the reconciler watches and alerts, in between."""
+
+    def run() -> int:
+        given = 0
+        while not done.wait(0.05):
+            budget_watch.watch()
+            if given < TOP_UPS:
+                given += 1
+                budgets.top_up(ROOT, "alpha", "all", 3, "more")
+        return given
+
+    return run
+
+
 def watch(done: threading.Event) -> Callable[[], list[Any]]:
     def run() -> list[Any]:
         seen = []
@@ -106,7 +122,11 @@ def test_no_budget_is_overspent_by_dispatchers_and_agents_at_once(seed: int) -> 
     chance, done = random.Random(seed), threading.Event()
     fill(chance)
     pools = [lead("default", chance, done), lead("other", chance, done)]
-    *_, seen = together(*pools, work(chance, done), work(chance, done), watch(done))
+    *_, seen = together(*pools, work(chance, done), work(chance, done), operate(done), watch(done))
+    budget_watch.watch()
+    told = {row[0] for row in fleet.sql("SELECT subject FROM alert WHERE rule LIKE 'budget%%' AND resolved_at IS NULL")}
+    needed = {row["slug"] for row in ledger.state() if row["refused_at"] or row["left"] <= 0.2 * row["amount"]}
+    assert told == {f"budget:alpha/{slug}" for slug in needed}
     assert len(seen) > 30
     assert [found for found in seen if found[2] > found[1]] == []
     assert {slug for slug, _, used in seen if used > 0} == set(LIMITS)
