@@ -117,3 +117,34 @@ def test_queues_are_grouped_as_asked(task: Callable[..., int], browse: Browse) -
     assert client.get("/live/queues:moon.json").status_code == 422
     for address in ("/queues?by=user&view=table", "/queues?by=tool&only=trouble", "/queues?by=tenant", "/queues?by=x"):
         assert client.get(address).status_code == 200
+
+
+ADDRESSES = [
+    "/?pool={}",
+    "/?tenant={}",
+    "/?span={}",
+    "/queues/{}",
+    "/queues/interactive/{}",
+    "/queues?by={}",
+    "/workers?only={}",
+    "/palette?q={}",
+    "/series.json?span={}",
+    "/series.json?tenant={}",
+    "/series.json?class={}&pool={}",
+    "/live/queue:{}.json",
+    "/live/queues:{}.json",
+    "/live/worker:{}.json",
+    "/live/{}.json",
+    "/audit?actor={}&target={}",
+    "/audit?after={}",
+    "/audit.csv?action={}",
+    "/fairness/class/{}",
+]
+
+
+def test_bad_addresses_are_refused_in_words(pool: None, browse: Browse) -> None:
+    client = browse()
+    for bad in ("%00", "%F0%9F%92%A5", "a%2Fb%2Fc", "x" * 300):
+        for address in ADDRESSES:
+            status = client.get(address.replace("{}", bad)).status_code
+            assert status in (200, 302, 400, 404, 422), (address, bad, status)
