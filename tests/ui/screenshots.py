@@ -56,6 +56,7 @@ def take(browser: Browser, product: Product, scheme: str, size: dict[str, int]) 
     for name, path in PAGES.items():
         page.goto(path)
         page.wait_for_timeout(1500)
+        page.evaluate("document.querySelector('.banner')?.remove()")  # the word about a new installation's password
         page.screenshot(path=picture(name, scheme, size))
     context.close()
 

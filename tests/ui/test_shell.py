@@ -120,25 +120,10 @@ def test_queues_are_grouped_as_asked(task: Callable[..., int], browse: Browse) -
 
 
 ADDRESSES = [
-    "/?pool={}",
-    "/?tenant={}",
-    "/?span={}",
-    "/queues/{}",
-    "/queues/interactive/{}",
-    "/queues?by={}",
-    "/workers?only={}",
-    "/palette?q={}",
-    "/series.json?span={}",
-    "/series.json?tenant={}",
-    "/series.json?class={}&pool={}",
-    "/live/queue:{}.json",
-    "/live/queues:{}.json",
-    "/live/worker:{}.json",
-    "/live/{}.json",
-    "/audit?actor={}&target={}",
-    "/audit?after={}",
-    "/audit.csv?action={}",
-    "/fairness/class/{}",
+    *("/?pool={}", "/?tenant={}", "/?span={}", "/queues/{}", "/queues/interactive/{}", "/queues?by={}"),
+    *("/workers?only={}", "/palette?q={}", "/series.json?span={}", "/series.json?tenant={}"),
+    *("/series.json?class={}&pool={}", "/live/queue:{}.json", "/live/queues:{}.json", "/live/worker:{}.json"),
+    *("/live/{}.json", "/audit?actor={}&target={}", "/audit?after={}", "/audit.csv?action={}", "/fairness/class/{}"),
 ]
 
 
