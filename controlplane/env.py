@@ -5,7 +5,7 @@ import os
 import secrets
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 
 class BadSetting(SystemExit):
@@ -72,33 +72,6 @@ def words(name: str, default: list[str]) -> list[str]:
     """A comma-separated list."""
     raw = os.environ.get(name, "")
     return [word.strip() for word in raw.split(",") if word.strip()] or default
-
-
-def smtp(address: str) -> dict[str, Any]:
-    """Django's settings for `smtp://user:password@host:587` (STARTTLS), `smtps://…:465` or `smtp+plain://host:25`.
-
-    Empty: mails are written to the log of the web process.
-    """
-    if not address:
-        return {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}
-    ports = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
-    try:
-        url = urlsplit(address)
-        port = url.port or ports[url.scheme]
-    except (ValueError, KeyError):
-        url, port = urlsplit(""), 0
-    if not url.hostname:
-        raise BadSetting("EVENFLOW_SMTP_URL must look like smtp://user:password@host:587, smtps://… or smtp+plain://….")
-    return {
-        "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
-        "EMAIL_HOST": url.hostname,
-        "EMAIL_PORT": port,
-        "EMAIL_HOST_USER": unquote(url.username or ""),
-        "EMAIL_HOST_PASSWORD": unquote(url.password or ""),
-        "EMAIL_USE_TLS": url.scheme == "smtp",
-        "EMAIL_USE_SSL": url.scheme == "smtps",
-        "EMAIL_TIMEOUT": 10,
-    }
 
 
 def oidc(issuer: str, client_id: str, client_secret: str, name: str, trust_email: bool) -> list[dict[str, Any]]:

@@ -133,6 +133,8 @@ EMAIL_HOST_PASSWORD = env.text("EVENFLOW_SMTP_PASSWORD")
 EMAIL_USE_SSL = EMAIL_PORT == 465
 EMAIL_USE_TLS = not EMAIL_USE_SSL and env.flag("EVENFLOW_SMTP_TLS", True)
 EMAIL_TIMEOUT = 10
+# Without a mail server mails are written to the log of the process that would send them.
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'console'}.EmailBackend"
 DEFAULT_FROM_EMAIL = env.text("EVENFLOW_MAIL_FROM", "evenflow@localhost")
 EVENFLOW_ALERT_WAIT_S = env.number("EVENFLOW_ALERT_WAIT_S", 10, 0, 3600)
 EVENFLOW_ALERT_REPEAT_S = env.number("EVENFLOW_ALERT_REPEAT_S", 14_400, 60, 31_536_000)
@@ -197,8 +199,6 @@ SOCIALACCOUNT_EMAIL_AUTHENTICATION = True  # an account belongs to whom the prov
 SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
 SOCIALACCOUNT_STORE_TOKENS = False
 SOCIALACCOUNT_REQUESTS_TIMEOUT = 10
-globals().update(env.smtp(env.text("EVENFLOW_SMTP_URL")))
-DEFAULT_FROM_EMAIL = env.text("EVENFLOW_MAIL_FROM", "evenflow@localhost")
 CACHES = {
     # What limits tries to sign in: shared by all web processes. q2's own statistics stay where they are made.
     "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "throttle"},

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
-from dispatch.services import webhook_events
+from dispatch.services import alert_mail, webhook_events
 from dispatch.store import db
 
 MOST = 50  # alerts in one message; the others are counted
@@ -48,3 +48,5 @@ def _enqueue(rows: list[Row]) -> None:
         "alerts": [{name: row[name] for name in SHOWN} for row in rows[:MOST]],
     }
     webhook_events.enqueue(f"alert.{first['state']}", data, first["tenant_id"], first["pool_id"])
+    if first["state"] == "firing":
+        alert_mail.enqueue(rows, first["tenant_id"])

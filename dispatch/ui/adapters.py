@@ -2,7 +2,7 @@
 
 import base64
 import hmac
-from typing import Any
+from typing import Any, cast
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.models import EmailAddress
@@ -15,7 +15,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
 from dispatch.models import User
-from dispatch.services import invitations
+from dispatch.services import access, departments, invitations
 
 TOLD = ("password_changed", "password_set", "password_reset")  #: the only news of allauth that are worth a toast
 
@@ -39,6 +39,12 @@ class ClosedSignup(DefaultAccountAdapter):
         """Only errors and the news of a changed password are worth a toast."""
         if level >= messages.ERROR or any(told in (message_template or "") for told in TOLD):
             super().add_message(request, level, message_template, *args, **kwargs)
+
+    def get_login_redirect_url(self, request: HttpRequest) -> str:
+        """The console; for people of a department only, their department's overview."""
+        who = access.for_user(cast(User, request.user))
+        own = [] if access.everywhere(who) else departments.names(who)
+        return f"/t/{own[0]}/" if own else str(super().get_login_redirect_url(request))
 
     def get_client_ip(self, request: HttpRequest) -> str:
         """The address that tries are counted for; behind a socket file, which knows none, all share one."""

@@ -1,4 +1,4 @@
-"""Mails to people. Without a mail server (EVENFLOW_SMTP_URL) nothing is sent: links are shown to whoever made them."""
+"""Mails to people. Without a mail server (EVENFLOW_SMTP_HOST) nothing is sent: links are shown to whoever made them."""
 
 import logging
 import smtplib

@@ -1,7 +1,8 @@
 // Shortcuts, never inside a field: space or p pauses updates, / searches, ? lists them, g and a letter opens a page (the
 // letters stand in the navigation), j and k go through rows, x ticks one, r, e and . act. The list has a switch for all.
 const help = document.getElementById("keys");
-const off = () => { try { return localStorage.getItem("keys") === "off"; } catch { return false; } };
+const off = () => document.documentElement.dataset.keys === "off" || stored();
+const stored = () => { try { return localStorage.getItem("keys") === "off"; } catch { return false; } };
 let leader = -Infinity;
 
 const FIELDS = "input, select, textarea, dialog, [contenteditable]";

@@ -1,18 +1,25 @@
-// Times in UTC or in the browser's zone: every <time data-t> says how it is written, its `datetime` what it is.
+// Times in UTC, or in the person's zone (data-home, from the account), else the browser's: every <time data-t> says how it is written, its `datetime` what it is.
 const root = document.documentElement;
 const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const two = (number) => String(number).padStart(2, "0");
 
 const read = () => { try { return localStorage.getItem("zone"); } catch { return null; } };
-let local = read() === "local";
+const { home } = root.dataset;
+let local = (read() ?? (home ? "local" : "utc")) === "local";
 
 const zoneName = (date) => local
-  ? new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts(date).find((part) => part.type === "timeZoneName").value
+  ? new Intl.DateTimeFormat("en-GB", { timeZoneName: "short", timeZone: home }).formatToParts(date).find((part) => part.type === "timeZoneName").value
   : "UTC";
 
+// The moment whose UTC parts are the parts of this one in the zone.
+function shifted(date) {
+  if (home) return new Date(`${date.toLocaleString("sv-SE", { timeZone: home }).replace(" ", "T")}Z`);
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
+}
+
 function parts(date) {
-  const at = local ? new Date(date.getTime() - date.getTimezoneOffset() * 60_000) : date;
+  const at = local ? shifted(date) : date;
   return {
     day: `${two(at.getUTCDate())} ${MONTHS[at.getUTCMonth()]}`,
     week: DAYS[at.getUTCDay()],

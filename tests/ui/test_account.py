@@ -93,3 +93,26 @@ def test_a_person_who_may_see_nothing_can_still_sign_out_and_change_the_password
     client = browse("")
     assert 'action="/logout"' in client.get("/").content.decode()
     assert client.get("/account/password").status_code == 200
+
+
+def test_people_of_a_department_arrive_there(pool: None, person: Callable[..., User]) -> None:
+    person("", tenant="sales", inside="viewer")
+    assert sign_in(Client(), "viewer-sales@example.net", PASSWORD)["Location"] == "/t/sales/"
+
+
+def test_the_own_wishes_reach_the_page(pool: None, browse: Browse) -> None:
+    client = browse("operator", shortcuts=False, timezone="Asia/Tokyo")
+    assert 'data-keys="off" data-home="Asia/Tokyo"' in client.get("/account").content.decode()
+
+
+def test_no_form_is_taken_from_elsewhere(pool: None, browse: Browse) -> None:
+    """Without the token of this session every command is refused, whoever sends it."""
+    from tests.access import calls
+    from tests.access.world import Side
+
+    client = Client(enforce_csrf_checks=True)
+    client.cookies = browse("operator").cookies
+    side = Side("sales")
+    for route, _ in calls.pages():
+        where = calls.place(route, side)
+        assert client.post(where, calls.FORM).status_code == 403, where

@@ -99,16 +99,3 @@ def test_what_is_not_ours_is_refused(issuer: provider.Issuer) -> None:
 def test_half_a_configuration_stops_the_start(issuer: str, client: str, secret: str) -> None:
     with pytest.raises(env.BadSetting, match="EVENFLOW_OIDC"):
         env.oidc(issuer, client, secret, "", False)
-
-
-@pytest.mark.parametrize("address", ["mail.example.net", "smtp://", "http://mail", "smtp://mail:port"])
-def test_a_mail_server_that_is_none_stops_the_start(address: str) -> None:
-    with pytest.raises(env.BadSetting, match="EVENFLOW_SMTP_URL"):
-        env.smtp(address)
-
-
-def test_a_mail_server_is_understood() -> None:
-    found = env.smtp("smtps://bot%40example.net:p%40ss@mail.example.net")
-    told = [found[f"EMAIL_{name}"] for name in ("HOST_USER", "HOST_PASSWORD", "HOST", "PORT", "USE_SSL", "USE_TLS")]
-    assert told == ["bot@example.net", "p@ss", "mail.example.net", 465, True, False]
-    assert env.smtp("")["EMAIL_BACKEND"].endswith("console.EmailBackend")
