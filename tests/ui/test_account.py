@@ -112,7 +112,8 @@ def test_no_form_is_taken_from_elsewhere(pool: None, browse: Browse) -> None:
 
     client = Client(enforce_csrf_checks=True)
     client.cookies = browse("operator").cookies
-    side = Side("sales")
+    ids = ("task_id", "worker_id", "job_id", "silence_id", "alert_id", "leased")
+    side = Side("sales", {"tenant": "sales"} | dict.fromkeys(ids, 1))
     for route, _ in calls.pages():
         where = calls.place(route, side)
         assert client.post(where, calls.FORM).status_code == 403, where
