@@ -1,5 +1,6 @@
-"""Passkeys and authenticator apps in a real Chromium, the pages of people and departments for everybody's eyes, and keys
-that are rotated and revoked while an agent works with them."""
+"""Passkeys and authenticator apps in a real Chromium, the pages of people and departments for everybody's eyes, and
+keys that are rotated and revoked while an agent works with them.
+"""
 
 import time
 from collections.abc import Iterator
