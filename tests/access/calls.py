@@ -50,6 +50,7 @@ MORE: dict[str, dict[str, Any]] = {
     "put_tenant_class": {"max": 1},
     "create_key": {"name": "made"},
     "create_bulk": {"action": "cancel", "filter": None, "dry_run": True, "reason": "matrix"},
+    "apply_policy": {"changes": [{"kind": "tool", "slug": "spare", "version": 1, "set": {"max": 3}}]},
     "create_quota_request": {"changes": {"nominal": 3}},
     "pause": {"slug": None},
     "resume": {"slug": None},
@@ -188,7 +189,7 @@ def place(route: str, side: Side) -> str:
         name = found[1]
         fixed = {
             "work_class": "standard", "kind": "tenant", "scope": "tenant", "slug": side.tenant, "view_id": "1",
-            "provider_id": "company", "pk": "1", "name": "starvation",
+            "provider_id": "company", "pk": "1", "name": "queue_age_rising",
             "verb": "pause" if "workers" in route else "edit",
         }  # fmt: skip
         if name == "name" and route.startswith("live/"):

@@ -132,6 +132,8 @@ def try_rule(request: HttpRequest, name: str) -> HttpResponse:
         changed = {field: value for field, value in typed.items() if value is not None}
     except errors.NotFound as missing:
         raise Http404 from missing
+    except errors.EvenflowError as refusal:
+        return pages.failure(request, refusal)
     try:
         tried = backtest.backtest(caller, name, changed, span_s=int(span))
     except errors.EvenflowError as error:
