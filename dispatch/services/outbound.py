@@ -24,6 +24,8 @@ CONNECT_S = 5.0
 EXCERPT_BYTES = 1024  # of an answer
 MAX_URL = 2000
 MAX_RETRY_AFTER_S = 4 * 3600.0
+PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")  # `is_global` also holds for site-local and IPv4-compatible addresses
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -73,15 +75,17 @@ def permitted(address: Address) -> bool:
     """Whether something may be sent to this address."""
     if settings.EVENFLOW_WEBHOOK_PRIVATE:
         return not (address.is_multicast or address.is_unspecified)
-    inner = _inside(address)
-    return address.is_global and not address.is_multicast and (inner is None or permitted(inner))
+    if isinstance(address, ipaddress.IPv6Address):
+        if inner := _inside(address):
+            return permitted(inner)
+        if address not in PUBLIC_V6:
+            return False
+    return address.is_global and not address.is_multicast
 
 
-def _inside(address: Address) -> ipaddress.IPv4Address | None:
+def _inside(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     """The IPv4 address that an IPv6 one leads to, if it does (mapped, 6to4, NAT64)."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return None
-    if address in ipaddress.IPv6Network("64:ff9b::/96"):
+    if address in NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped or address.sixtofour
 
@@ -106,11 +110,16 @@ class _Pinned(http.client.HTTPConnection):
         self._address = address
 
     def connect(self) -> None:
-        """To the checked address, over TLS for the name."""
+        """To the checked address."""
         self.sock = socket.create_connection((self._address, self.port), CONNECT_S)
-        if self._tls:
-            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host)
         self.sock.settimeout(TIMEOUT_S)
+
+    def secure(self) -> None:
+        """Speak TLS for the name, where the address asks for it; apart, because the other side may drip here too."""
+        if self._tls:
+            shaking = self._tls.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
+            self.sock = shaking  # before the handshake: it is what can be cut
+            shaking.do_handshake()
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> Sent:
@@ -128,6 +137,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Sent:
         with contextlib.closing(_Pinned(parts, address)) as connection:
             connection.connect()
             with _hung_up(connection, TIMEOUT_S - (time.monotonic() - started)):
+                connection.secure()
                 target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
                 connection.request("POST", target, body, dict(headers))
                 answer = connection.getresponse()

@@ -1,6 +1,8 @@
 """The only way out is guarded: no private network, no redirect, no endless answer."""
 
+import contextlib
 import socket
+import threading
 import time
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -37,6 +39,10 @@ BAD = [
     "https://[::ffff:127.0.0.1]/",
     "https://[64:ff9b::7f00:1]/",
     "https://[2002:7f00:1::]/",
+    "https://[64:ff9b:1::7f00:1]/",
+    "https://[::127.0.0.1]/",
+    "https://[::ffff:0:127.0.0.1]/",
+    "https://[fec0::1]/",
 ]
 
 
@@ -45,7 +51,10 @@ def test_addresses_that_are_refused(url: str) -> None:
     assert outbound.problem(url) is not None
 
 
-@pytest.mark.parametrize("url", ["https://example.com", "https://example.com:8443/a/b?c=d&e=%20", "https://8.8.8.8/"])
+@pytest.mark.parametrize(
+    "url",
+    ["https://example.com", "https://example.com:8443/a/b?c=d&e=%20", "https://8.8.8.8/", "https://[2606:4700::1]/"],
+)
 def test_addresses_that_are_taken(url: str) -> None:
     assert outbound.problem(url) is None
 
@@ -124,6 +133,24 @@ def test_a_receiver_that_drips_is_cut_off(receiver: Receiver, monkeypatch: Any) 
 
     receiver.answer = drip
     sent = outbound.post(receiver.url, b"{}", {})
+    assert (sent.status, sent.error) == (None, "No answer in time.") and sent.latency_ms < 3000
+
+
+def test_a_receiver_that_drips_its_handshake_is_cut_off(monkeypatch: Any, settings: Any) -> None:
+    settings.EVENFLOW_WEBHOOK_PRIVATE = True
+    monkeypatch.setattr(outbound, "TIMEOUT_S", 0.5)
+
+    def drip(server: socket.socket) -> None:
+        with contextlib.suppress(OSError), server.accept()[0] as connection:
+            for byte in b"\x16\x03\x03\x40\x00" + bytes(40):  # the beginning of a long TLS record
+                connection.sendall(bytes([byte]))
+                time.sleep(0.1)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dripping = threading.Thread(target=drip, args=(server,), daemon=True)
+        dripping.start()
+        sent = outbound.post(f"https://127.0.0.1:{server.getsockname()[1]}/", b"{}", {})
+        dripping.join(5)
     assert (sent.status, sent.error) == (None, "No answer in time.") and sent.latency_ms < 3000
 
 
