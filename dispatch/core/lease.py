@@ -20,9 +20,18 @@ def heartbeat_every_s(base_s: float, ttl_s: float, sessions: int, session: int) 
     the session's id: agents that started together do not beat together. Never below the setting, never beyond half the
     TTL (a beat may get lost once).
     """
+    return _stretched(base_s, ttl_s, sessions, _scatter(session))
+
+
+def longest_every_s(base_s: float, ttl_s: float, sessions: int) -> float:
+    """The longest interval that any session of such a fleet is told."""
+    return _stretched(base_s, ttl_s, sessions, 1.0)
+
+
+def _stretched(base_s: float, ttl_s: float, sessions: int, scatter: float) -> float:
     most = max(base_s, ttl_s / 2)
     shortest = max(base_s, min(most / (1 + SPREAD), sessions / BEATS_PER_S))
-    return min(most, shortest * (1 + SPREAD * _scatter(session)))
+    return min(most, shortest * (1 + SPREAD * scatter))
 
 
 def _scatter(session: int) -> float:

@@ -184,7 +184,7 @@ def _answers(rows: Sequence[dict[str, Any]]) -> dict[int, DeliveredLease]:
             priority=row["priority"],
             expires_at=row["expires_at"],
             ttl_s=row["lease_ttl_s"],
-            heartbeat_every_s=row["heartbeat_every_s"],
+            heartbeat_every_s=sessions.heartbeat_every_s(row["session_id"], row["pool_id"], row),
             progress_timeout_s=row["progress_timeout_s"],
             max_runtime_s=row["max_runtime_s"],
             deadline=row["deadline"],

@@ -4,12 +4,9 @@ A lease that is not there under that token and session answers `lost`; it never 
 expiry that nobody has reclaimed yet is renewed: whoever locks the row first wins.
 """
 
-import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
-from dispatch.core import lease
 from dispatch.core.types import MICRO
 from dispatch.errors import EvenflowError
 from dispatch.services import sessions, tally
@@ -18,14 +15,10 @@ from dispatch.store import db
 
 RENEWALS = "lease_renewals"  # its name among the counts of this process
 CHUNK = 1000  # leases in one statement: its cost is parameters and result rows
-FLEET_AGE_S = 5.0  # how old the fleet's size may be
 DIRECTIVES = ("continue", "yield", "cancel")
 MAX_COST = 10**15  # micro-units: what an agent may report for one attempt at most
 
 Key = tuple[int, int, int]  # task, token, session
-
-_fleet: dict[int, tuple[float, int]] = {}
-_fleet_lock = threading.Lock()
 
 
 def heartbeat_many(requests: Sequence[HeartbeatRequest]) -> list[HeartbeatAnswer | EvenflowError]:
@@ -104,19 +97,5 @@ def _answer(request: HeartbeatRequest, session: dict[str, Any], renewed: dict[Ke
     return HeartbeatAnswer(
         leases=leases,
         worker_directive="drain" if session["draining"] else "continue",
-        heartbeat_every_s=lease.heartbeat_every_s(
-            session["heartbeat_every_s"], session["lease_ttl_s"], _sessions_of(session["pool_id"]), request.session_id
-        ),
+        heartbeat_every_s=sessions.heartbeat_every_s(request.session_id, session["pool_id"], session),
     )
-
-
-def _sessions_of(pool_id: int) -> int:
-    """How many sessions a pool has, at most FLEET_AGE_S old."""
-    with _fleet_lock:
-        at, count = _fleet.get(pool_id, (0.0, 0))
-    if time.monotonic() - at < FLEET_AGE_S and at:
-        return count
-    count = int(db.tuples("fleet_size", {"pool_id": pool_id})[0][0])
-    with _fleet_lock:
-        _fleet[pool_id] = (time.monotonic(), count)
-    return count

@@ -18,7 +18,7 @@ from dispatch.core.cost import SCALE
 from dispatch.core.quota import Quotas
 from dispatch.core.types import MICRO, Lane, Snapshot
 from dispatch.errors import NotFound
-from dispatch.services import access
+from dispatch.services import access, sessions
 from dispatch.services.messages import Caller
 from dispatch.store import db, snapshot
 
@@ -157,7 +157,7 @@ def live_workers(pool: Row) -> list[dict[str, Any]]:
         {
             "pool_id": pool["id"],
             "lease_ttl_s": times["lease_ttl_s"],
-            "heartbeat_every_s": times["heartbeat_every_s"],
+            "heartbeat_every_s": sessions.longest_every_s(pool["id"], times),
             "limit": 1000,
         },
     )

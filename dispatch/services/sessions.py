@@ -1,17 +1,24 @@
-"""Sessions of workers: who may use one. Only the key that opened a session, or a caller with `operate`, may.
+"""Sessions of workers: who may use one, and how often it beats. Only the key that opened a session, or a caller with `operate`, may.
 
 Anybody else hears NotFound, the same as for a session that ended or never was.
 """
 
+import threading
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dispatch.core import lease
 from dispatch.errors import EvenflowError, Forbidden, NotFound
 from dispatch.services import access
 from dispatch.services.messages import Caller
 from dispatch.store import db
 
 MAX_ID = 2**63 - 1
+FLEET_AGE_S = 5.0  # how old the fleet's size may be
+
+_fleet: dict[int, tuple[float, int]] = {}
+_fleet_lock = threading.Lock()
 
 
 def known(ids: Iterable[int]) -> list[int]:
@@ -53,3 +60,28 @@ def refusal(caller: Caller, session: dict[str, Any] | None) -> EvenflowError | N
     if session is None or not owns(caller, session):
         return NotFound("There is no such session, or it has ended: register again.")
     return None
+
+
+def heartbeat_every_s(session_id: int, pool_id: int, times: Mapping[str, Any]) -> float:
+    """What every answer to this session says about the seconds between its heartbeats.
+
+    `times` has the pool's `heartbeat_every_s` and `lease_ttl_s`.
+    """
+    return lease.heartbeat_every_s(times["heartbeat_every_s"], times["lease_ttl_s"], _fleet_size(pool_id), session_id)
+
+
+def longest_every_s(pool_id: int, times: Mapping[str, Any]) -> float:
+    """The longest seconds between heartbeats that any session of the pool is told."""
+    return lease.longest_every_s(times["heartbeat_every_s"], times["lease_ttl_s"], _fleet_size(pool_id))
+
+
+def _fleet_size(pool_id: int) -> int:
+    """How many sessions a pool has, at most FLEET_AGE_S old."""
+    with _fleet_lock:
+        at, count = _fleet.get(pool_id, (0.0, 0))
+    if time.monotonic() - at < FLEET_AGE_S and at:
+        return count
+    count = int(db.tuples("fleet_size", {"pool_id": pool_id})[0][0])
+    with _fleet_lock:
+        _fleet[pool_id] = (time.monotonic(), count)
+    return count

@@ -50,7 +50,7 @@ def register(caller: Caller, spec: WorkerSpec) -> Registered:
         worker_id=row["worker_id"],
         session_id=row["session_id"],
         lease_ttl_s=pool["lease_ttl_s"],
-        heartbeat_every_s=pool["heartbeat_every_s"],
+        heartbeat_every_s=sessions.heartbeat_every_s(row["session_id"], pool["id"], pool),
         offer_ttl_s=pool["offer_ttl_s"],
     )
 

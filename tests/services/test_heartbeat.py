@@ -1,5 +1,6 @@
 """Heartbeat: renewal by token, progress against the deadline, directives back."""
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from dispatch.core.lease import BEATS_PER_S, heartbeat_every_s
 from dispatch.errors import NotFound
-from dispatch.services import heartbeat
+from dispatch.services import heartbeat, numbers, sessions
 from dispatch.services.messages import Beat, HeartbeatRequest, Progress
 from tests import fleet
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def world() -> None:
     fleet.world()
-    heartbeat._fleet.clear()
+    sessions._fleet.clear()
 
 
 def age(seconds: int) -> None:
@@ -124,6 +125,35 @@ def test_a_draining_worker_is_told() -> None:
     (answer,) = heartbeat.heartbeat_many([request])
     assert answer.worker_directive == "drain"
     assert 10 <= answer.heartbeat_every_s <= 11
+
+
+@pytest.mark.parametrize("fleet_size", [1, 13_000])
+def test_register_claim_and_heartbeat_tell_a_session_the_same_interval(fleet_size: int) -> None:
+    sessions._fleet[fleet.pool_id()] = (time.monotonic(), fleet_size)
+    told = []
+    for name in ("w1", "w2"):
+        joined = fleet.join(name)
+        fleet.offer(joined.session_id, *fleet.put())
+        answers = [fleet.ask(joined.session_id, claim_id=claim_id) for claim_id in ("one", "one")]
+        leases = [lease for answer in answers for lease in answer.leases]
+        assert len(leases) == 2, "the second is the replay"
+        request = HeartbeatRequest(caller=fleet.AGENT, session_id=joined.session_id, beats=())
+        (answer,) = heartbeat.heartbeat_many([request])
+        assert {one.heartbeat_every_s for one in (joined, *leases, answer)} == {joined.heartbeat_every_s}
+        told.append(joined.heartbeat_every_s)
+    assert told[0] != told[1]
+    assert all(max(10, fleet_size / BEATS_PER_S) <= every <= 15 for every in told)
+
+
+def test_a_worker_that_beats_as_it_was_told_is_not_late() -> None:
+    fleet.sql("UPDATE pool SET lease_ttl_s = 100")
+    session = fleet.held().session
+    sessions._fleet[fleet.pool_id()] = (time.monotonic(), 30_000)
+    fleet.sql("UPDATE worker_session SET last_seen_at = now() - interval '35 s' WHERE id = %s", session)
+    pool = {"id": fleet.pool_id(), "slug": "default"}
+    assert [row["late"] for row in numbers.live_workers(pool)] == [False]
+    sessions._fleet[fleet.pool_id()] = (time.monotonic(), 1)
+    assert [row["late"] for row in numbers.live_workers(pool)] == [True]
 
 
 def test_many_leases_go_in_chunks_and_doubles_are_answered_alike(monkeypatch: pytest.MonkeyPatch) -> None:

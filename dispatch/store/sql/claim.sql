@@ -50,7 +50,7 @@ WITH x AS (
      WHERE l.task_id = k.task_id AND t.id = k.task_id AND p.id = l.pool_id
     RETURNING l.task_id, l.session_id, l.token, l.attempt, l.lane_id, l.charged, l.expires_at, l.granted_at, t.type,
               t.payload, t.priority, t.progress_timeout_s, t.max_runtime_s, t.deadline, p.lease_ttl_s,
-              p.heartbeat_every_s
+              p.heartbeat_every_s, l.pool_id
 )
 SELECT g.*, c.slug AS work_class, n.slug AS tenant, u.name AS "user"
   FROM g JOIN lane a ON a.id = g.lane_id JOIN work_class c ON c.id = a.work_class_id
