@@ -103,6 +103,9 @@ class Tenant(Versioned, Pausable):
     ceilings = models.JSONField(
         default=dict, db_default={}, help_text="the operators' limits where the department set lower ones, by field"
     )
+    paused_within = models.BooleanField(
+        default=False, db_default=False, help_text="whether its own people or keys have paused it, not the operators"
+    )
 
     class Meta:
         db_table = "tenant"

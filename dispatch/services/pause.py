@@ -5,7 +5,7 @@ and, where given, its end; it is a column of what it stops, so it survives every
 and due schedules alike, and is over when its time is (the dispatcher asks the database's clock each cycle).
 Pausing again replaces author, reason and end. Resuming what is not paused changes nothing and leaves no audit entry.
 The administrators of a tenant, and its keys with `operate`, pause and resume their own tenant; a pause that somebody
-else has put on it stays theirs.
+else has put on it stays theirs (`paused_within` of the row tells, whatever anybody is called).
 """
 
 from datetime import datetime
@@ -54,12 +54,20 @@ def _set(
         _permit(caller, scope)
         _check(scope, slug, reason, until, pool)
         rows = _rows(caller, scope, slug, pool)
-        if not _operates(caller):
+        if not access.operates(caller):
             _permit_own(caller, rows[0])
         changing = [row for row in rows if verb == "pause" or row.paused]
         before = _state(changing[0]) if changing else {}
         with store.history(actor=caller.name, reason=reason, request_id=caller.request_id):
-            store.set_pause(kind, [row.pk for row in changing], verb == "pause", caller.name, reason, until)
+            store.set_pause(
+                kind,
+                [row.pk for row in changing],
+                verb == "pause",
+                caller.name,
+                reason,
+                until,
+                within=not access.operates(caller),
+            )
         if changing:
             tenant_id = rows[0].pk if scope == "tenant" else None
             after = {"paused": verb == "pause", "paused_until": until}
@@ -81,12 +89,8 @@ def _state(row: store.Row) -> dict[str, Any]:
     return {name: getattr(row, name) for name in SHOWN}
 
 
-def _operates(caller: Caller) -> bool:
-    return "operate" in caller.scopes and access.everywhere(caller)
-
-
 def _permit(caller: Caller, scope: str) -> None:
-    if scope == "tenant" and not _operates(caller):
+    if scope == "tenant" and not access.operates(caller):
         access.require(caller, "operate")
     else:
         access.require_everywhere(caller, "operate")
@@ -97,9 +101,10 @@ def _permit(caller: Caller, scope: str) -> None:
 def _permit_own(caller: Caller, tenant: store.Row) -> None:
     """Whether somebody of a tenant may pause or resume it now."""
     access.require(caller, "operate", tenant.pk)
-    by = tenant.paused_by
-    if tenant.paused and not db.tuples("is_of_tenant", {"name": by, "tenant_id": tenant.pk})[0][0]:
-        raise Forbidden(f"{by} has paused the tenant for the whole installation; an operator takes that off.")
+    if tenant.paused and not tenant.paused_within:
+        raise Forbidden(
+            f"{tenant.paused_by} has paused the tenant for the whole installation; an operator takes that off."
+        )
 
 
 def _check(scope: str, slug: str | None, reason: str, until: datetime | None, pool: str | None) -> None:

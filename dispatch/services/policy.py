@@ -92,7 +92,7 @@ def create(caller: Caller, kind: str, slug: str, fields: Mapping[str, Any], reas
         _reason(reason, needed=False)
         if kind == "class":
             values["pool"] = _pool(caller, values.get("pool", DEFAULT_POOL))
-        _pausing(caller, values, reason)
+        _pausing(caller, kind, values, reason)
         with store.history(actor=caller.name, reason=reason, request_id=caller.request_id):
             row = store.insert(kind, slug, values)
         if row is None:
@@ -123,7 +123,9 @@ def patch(
             raise Invalid(("version", problem))
         if row.version != version:
             raise VersionConflict(f"The {kind} {slug} has version {row.version} by now.", current=before)
-        _pausing(caller, values, reason)
+        if values.get("paused") == before.get("paused"):
+            values.pop("paused", None)  # the pause stays as it is, with its author and end
+        _pausing(caller, kind, values, reason)
         values |= _ceilings(caller, kind, row, values)
         with store.history(actor=caller.name, reason=reason, request_id=caller.request_id):
             store.update(kind, row.pk, version, values)
@@ -229,12 +231,14 @@ def _pool(caller: Caller, slug: str) -> store.Row:
     return row
 
 
-def _pausing(caller: Caller, values: dict[str, Any], reason: str) -> None:
+def _pausing(caller: Caller, kind: str, values: dict[str, Any], reason: str) -> None:
     """A pause knows since when, by whom and why; a resume leaves its time in `paused_until` (queue age counts on)."""
     if "paused" in values:
         values["paused_at"] = TransactionNow() if values["paused"] else None
         values["paused_until"] = None if values["paused"] else TransactionNow()
         values["paused_by"], values["pause_reason"] = (caller.name, reason) if values["paused"] else ("", "")
+        if kind == "tenant":
+            values["paused_within"] = False  # only operators get here
 
 
 def _follow(caller: Caller, kind: str, row: store.Row, reason: str) -> None:

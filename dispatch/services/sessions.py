@@ -1,4 +1,6 @@
-"""Sessions of workers: who may use one, and how often it beats. Only the key that opened a session, or a caller with `operate`, may.
+"""Sessions of workers: who may use one, and how often it beats.
+
+Only the key that opened a session, or a caller with `operate`, may use it.
 
 Anybody else hears NotFound, the same as for a session that ended or never was.
 """

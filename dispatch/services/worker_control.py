@@ -55,6 +55,8 @@ def patch_worker(caller: Caller, worker_id: int, changes: Mapping[str, Any], rea
         _check(changes, reason)
         row = _lock(caller, worker_id)
         given = dict.fromkeys(CHECKS) | dict(changes)
+        if given["paused"] == row["paused"]:
+            given["paused"] = None  # the pause stays as it is, with its author and end
         db.execute("change_worker", {"worker_id": worker_id, "author": caller.name, "reason": reason, **given})
         if changes.get("quarantined") is False:
             alerts.resolve(QUARANTINE, f"worker:{worker_id}")

@@ -134,9 +134,19 @@ def pausable(kind: str, slug: str | None, pool_id: int | None) -> list[Row]:
 
 
 def set_pause(
-    kind: str, pks: Sequence[int], paused: bool, author: str, reason: str, until: datetime | None = None
+    kind: str,
+    pks: Sequence[int],
+    paused: bool,
+    author: str,
+    reason: str,
+    until: datetime | None = None,
+    *,
+    within: bool = False,
 ) -> None:
-    """Pause or resume rows that the caller has locked. The end of a pause stays, since queue ages count from it."""
+    """Pause or resume rows that the caller has locked. The end of a pause stays, since queue ages count from it.
+
+    `within`: the tenant itself does it, not the operators.
+    """
     values: dict[str, Any] = {
         "paused": paused,
         "paused_at": Now() if paused else None,
@@ -146,5 +156,7 @@ def set_pause(
     }
     if kind != "worker":
         values |= {"version": F("version") + 1, "updated_at": Now()}
+    if kind == "tenant":
+        values["paused_within"] = paused and within
     manager: models.Manager[Any] = (Worker if kind == "worker" else MODELS[kind])._default_manager
     manager.filter(pk__in=pks).update(**values)

@@ -201,6 +201,51 @@ def test_a_tenants_own_people_and_keys_pause_it_but_lift_no_operators_pause(lead
     assert set(kept.values_list("tenant_id", flat=True)) == {Tenant.objects.get(slug="alpha").pk}
 
 
+def test_whose_a_pause_is_does_not_hang_on_names(leader: Leader) -> None:
+    made = keys.create_key(fleet.ROOT, name="key3", scopes=["operate"], tenant="alpha")
+    namesake, auditor = access.authenticate(made["key"]), person("auditor", alpha="admin")
+    pause(fleet.OPERATOR, "tenant", "alpha", "audit")
+    for verb in (pause, resume):
+        with pytest.raises(Forbidden, match="key3 has paused"):
+            verb(namesake, "tenant", "alpha", "x")
+    resume(fleet.OPERATOR, "tenant", "alpha", "over")
+    pause(namesake, "tenant", "alpha", "flood")
+    keys.revoke_key(fleet.ROOT, made["id"])
+    assert resume(auditor, "tenant", "alpha", "over")["changed"] == 1, "who may admin the tenant, whatever else"
+    pause(auditor, "tenant", "alpha", "flood")
+    version = policy.get(fleet.ROOT, "tenant", "alpha")["version"]
+    resume(fleet.ROOT, "tenant", "alpha", "over")
+    policy.patch(fleet.ROOT, "tenant", "alpha", version + 1, {"paused": True}, "audit")
+    with pytest.raises(Forbidden, match="test has paused"):
+        resume(auditor, "tenant", "alpha", "x")
+
+
+@pytest.mark.parametrize(("kind", "slug"), SCOPES[1:-1])
+def test_an_edit_that_repeats_paused_leaves_the_pause_as_it_is(leader: Leader, kind: str, slug: str) -> None:
+    def edit(paused: bool) -> dict[str, Any]:
+        version = policy.get(fleet.ROOT, kind, slug)["version"]
+        return policy.patch(fleet.ROOT, kind, slug, version, {"paused": paused}, "edit")
+
+    (task,) = fleet.put(1, tools=("crm",))
+    fleet.sql("UPDATE task SET queued_at = now() - interval '1 hour' WHERE id = %s", task)
+    edit(False)
+    (row,) = [one for one in overview.overview(fleet.ROOT)["classes"] if one["slug"] == "critical"]
+    assert row["oldest_age_s"] >= 3600, "nothing was resumed"
+    until = datetime.now(UTC) + timedelta(hours=1)
+    pause(fleet.OPERATOR, kind, slug, "flood", until)
+    kept = edit(True)
+    assert (kept["paused_by"], kept["pause_reason"], kept["paused_until"]) == ("key3", "flood", until)
+    assert edit(False)["paused_by"] is None
+
+
+def test_an_edit_of_a_worker_that_repeats_paused_leaves_the_pause_as_it_is(leader: Leader) -> None:
+    worker_id = fleet.join("w1").worker_id
+    until = datetime.now(UTC) + timedelta(hours=1)
+    pause(fleet.OPERATOR, "worker", "w1", "flood", until)
+    worker_control.patch_worker(fleet.ROOT, worker_id, {"paused": True, "weight": 2.0}, "edit")
+    assert fleet.sql("SELECT paused_by, pause_reason, paused_until FROM worker") == [("key3", "flood", until)]
+
+
 # Workers
 
 

@@ -17,12 +17,6 @@ UPDATE api_key SET last_used_at = now()
 -- The tenants of one person with role and payload right.
 SELECT tenant_id, role, view_payloads FROM membership WHERE user_id = %(user_id)s
 
--- name: is_of_tenant
--- Whether a name is that of somebody of a tenant: a member without a role in the whole installation, or one of its keys.
-SELECT EXISTS (SELECT 1 FROM membership m JOIN "user" u ON u.id = m.user_id
-                WHERE m.tenant_id = %(tenant_id)s AND u.email = %(name)s AND u.role = '')
-    OR EXISTS (SELECT 1 FROM api_key k WHERE k.tenant_id = %(tenant_id)s AND k.name = %(name)s)
-
 -- name: insert_key
 -- A new key; only its digest is stored.
 INSERT INTO api_key (prefix, digest, name, scopes, tenant_id, pool_id, expires_at, created_by)
