@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("dispatch", "0021_lease_session_token"),
+        ("dispatch", "0022_alert_state"),
     ]
 
     operations = [
