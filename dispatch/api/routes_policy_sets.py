@@ -19,7 +19,10 @@ Kind = Literal["pool", "class", "tenant", "tool"]
 
 
 class ChangeIn(Model):
-    """One edit: which object, the version that was read, and the fields to set (as in its PATCH)."""
+    """One edit: which object, the version that was read, and the fields to set (as in its PATCH).
+
+    Version 0 makes an object that is not there yet.
+    """
 
     kind: Kind
     slug: Slug

@@ -42,6 +42,7 @@ def apply(
 ) -> dict[str, Any]:
     """Make edits {"kind", "slug", "version", "set"} together (scope `operate`): {"version", "warnings"}.
 
+    Version 0 makes an object that is not there yet.
     Raises Invalid with `changes[i].field` names, VersionConflict. With `dry_run` everything is judged, nothing kept.
     """
     warnings: list[dict[str, str]] = []
@@ -100,7 +101,7 @@ def _all(caller: Caller, edits: list[dict[str, Any]], reason: str) -> list[dict[
         for index, edit in left:
             try:
                 with db.atomic():
-                    done = policy.patch(caller, edit["kind"], edit["slug"], edit["version"], dict(edit["set"]), reason)
+                    done = _one(caller, edit, reason)
                 where = f"changes[{index}]."
                 warnings += [{"field": where + one["field"], "message": one["message"]} for one in done["warnings"]]
             except Invalid as refusal:
@@ -111,6 +112,13 @@ def _all(caller: Caller, edits: list[dict[str, Any]], reason: str) -> list[dict[
             raise Invalid(*[(f"changes[{index}].{one['field']}", one["message"]) for one in error.errors])
         left = [(index, edit) for index, edit, _ in refused]
     return warnings
+
+
+def _one(caller: Caller, edit: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    kind, slug, fields = edit["kind"], edit["slug"], dict(edit["set"])
+    if edit["version"] == 0:
+        return policy.create(caller, kind, slug, fields, reason)
+    return policy.patch(caller, kind, slug, edit["version"], fields, reason)
 
 
 Revived = tuple[str, str, dict[str, Any]]

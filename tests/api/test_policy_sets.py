@@ -1,7 +1,10 @@
 """Several edits at once, the versions of the policy, and the way back to one, over the API."""
 
+from typing import Any
+
 import pytest
 
+from dispatch.agent.cli import policy as cli
 from tests.api.conftest import World
 from tests.api.planes import Door
 from tests.api.test_conventions import is_problem
@@ -28,3 +31,24 @@ def test_edits_together_and_back_again(world: World) -> None:
     assert world.door.get("/tenants/sales").data["max"] is None
     is_problem(world.door.post("/policy/versions/999999/restore", {"reason": "x"}), 404, "not-found")
     is_problem(world.door.get("/policy/versions", key=world.key("read", tenant="sales")), 403, "forbidden")
+
+
+def test_the_policy_as_a_file_comes_back_exactly(world: World) -> None:
+    def objects() -> dict[str, list[dict[str, Any]]]:
+        return {plural: world.door.get(f"/{plural}").data["items"] for plural in cli.KINDS}
+
+    world.door.post("/pools", {"slug": "gpu", "budget": 9})
+    world.door.post("/classes", {"slug": "train", "pool": "gpu", "weight": 2.5, "max_wait_s": 7.5, "preempt": True})
+    world.door.post("/tools", {"slug": "crm", "max": 2})
+    exported = cli.document(objects())
+    assert cli.differences(exported, objects()) == []
+    for path in ("classes/train", "pools/gpu", "tools/crm"):
+        assert world.door.call("DELETE", f"/{path}").status == 204
+    sales = world.door.get("/tenants/sales").data
+    world.door.call("PATCH", "/tenants/sales", {"version": sales["version"], "max": 3, "reason": "x"})
+    changes = cli.differences(exported, objects())
+    assert [change["version"] for change in changes] == [0, 0, sales["version"] + 1, 0]
+    made = world.door.post("/policy/apply", {"changes": changes[::-1], "reason": "from the file"})
+    assert made.status == 200, made
+    assert cli.document(objects()) == exported
+    is_problem(world.door.post("/policy/apply", {"changes": changes[:1], "reason": "x"}), 409, "conflict")

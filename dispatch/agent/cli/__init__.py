@@ -26,6 +26,7 @@ from dispatch.agent.cli import (
     login,
     mcp,
     pause,
+    policy,
     share,
     submit,
     tasks,
@@ -36,7 +37,10 @@ from dispatch.agent.cli.grammar import Grammar
 from dispatch.agent.cli.output import Output
 from dispatch.agent.version import VERSION
 
-COMMANDS = (login, submit, get, tasks, why, bulk, share, fleet, pause, alerts, changes, keys, work, mcp, doctor, beside)
+COMMANDS = (
+    *(login, submit, get, tasks, why, bulk, share, fleet, pause, policy),
+    *(alerts, changes, keys, work, mcp, doctor, beside),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
