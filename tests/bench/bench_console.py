@@ -62,7 +62,7 @@ def bench_first_paint(visit: Visit) -> None:
     for path in PAGES:
         for _ in range(ROUNDS):
             visit.page.goto(path)
-            visit.page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+            visit.page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length")
             timing = visit.page.evaluate(
                 "[performance.getEntriesByType('navigation')[0].responseStart,"
                 " performance.getEntriesByName('first-contentful-paint')[0].startTime]"

@@ -303,7 +303,7 @@ def test_pages_do_not_come_back_all_at_once(product: Product, browser: Browser, 
         window.WebSocket = class { constructor() { real(() => this.onclose?.(), 1); } };"""
     )
     visit.page.goto("/")
-    visit.page.wait_for_function("window.waits.length >= 30")
+    visit.page.wait_for_function("() => window.waits.length >= 30")
     waits = visit.page.evaluate("window.waits.slice(0, 30)")
     parts = [wait / min(15_000, 500 * 2**tries) for tries, wait in enumerate(waits)]
     assert all(0.75 <= part <= 1.25 for part in parts), "longer each time, up to 15 s, and spread by half"
