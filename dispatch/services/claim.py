@@ -22,10 +22,10 @@ from dispatch.store import db
 ANSWER_BYTES = 15 * 2**20  # of the contract's 16 MiB; the rest is for the envelopes
 ENVELOPE_BYTES = 1024
 
-Key = tuple[int, str | None]
 REMEMBERED = 100_000  # sessions
 REMEMBER_S = 5.0
 
+Key = tuple[int, str | None]
 _delivered: dict[int, tuple[int, float]] = {}  # session → newest token that this process delivered, good until when
 Session = dict[str, Any]  # one row of the statement claiming_sessions
 
