@@ -1,8 +1,9 @@
 """Natural batching: while one call of a service runs in its thread, the requests that arrive become the next call.
 
 Idle, a request starts at once (those of the same turn of the loop go together); loaded, batches grow to what arrives
-during one call and a short pause after it, up to `most`. One dedicated thread per batcher, so it keeps its Django connection and its prepared
-statements. Past `bound` waiting items the caller hears 503 with Retry-After: never a silent pile.
+during one call and a short pause after it, up to `most`. One dedicated thread per batcher, so it keeps its Django
+connection and its prepared statements. Past `bound` waiting items the caller hears 503 with Retry-After: never a silent
+pile.
 
 Faults: a batch that fails for one item's content is run item by item, so only that item fails (the transaction of the
 batch was rolled back). A deadlock or serialization failure is repeated once. A lost connection is closed and answered
