@@ -37,7 +37,7 @@ def show(kind: str, row: store.Row) -> dict[str, Any]:
         active = row.paused and (row.paused_until is None or row.paused_until > clock.now())
         shown |= {"paused": active} | {name: getattr(row, name) if active else None for name in PAUSE}
     if kind == "tenant":
-        shown["ceilings"] = row.ceilings
+        shown |= {"ceilings": row.ceilings, "paused_within": shown["paused"] and row.paused_within}
     return shown | {"version": row.version, "created_at": row.created_at, "updated_at": row.updated_at}
 
 

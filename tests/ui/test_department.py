@@ -33,6 +33,23 @@ def member(browse: Browse, inside: str = "admin", tenant: str = "sales") -> Clie
     return browse("", tenant=tenant, inside=inside)
 
 
+def test_a_departments_administrators_pause_and_resume_it_on_its_page(sales: Any, browse: Browse) -> None:
+    admin, viewer, operator = member(browse), member(browse, "viewer"), browse("operator")
+    assert 'action="/pause/tenant/sales"' in text(admin.get("/t/sales/"))
+    assert "/pause/tenant" not in text(viewer.get("/t/sales/"))
+    admin.post("/pause/tenant/sales", {"reason": "our <b>flood</b>", "minutes": "60"})
+    shown = text(admin.get("/t/sales/"))
+    assert "our &lt;b&gt;flood&lt;/b&gt;" in shown and "It resumes by itself at" in shown
+    assert 'action="/resume/tenant/sales"' in shown
+    assert "our &lt;b&gt;flood" in text(viewer.get("/t/sales/")), "members see why nothing starts"
+    admin.post("/resume/tenant/sales", {"reason": "over"})
+    assert not Tenant.objects.get(slug="sales").paused
+    operator.post("/pause/tenant/sales", {"reason": "audit"})
+    shown = text(admin.get("/t/sales/"))
+    assert "An operator has to take this pause off." in shown and "/resume/tenant" not in shown
+    assert 'action="/resume/tenant/sales"' in text(operator.get("/t/sales/"))
+
+
 def text(answer: Any) -> str:
     content = b"".join(answer.streaming_content) if answer.streaming else answer.content
     return str(content.decode())

@@ -16,6 +16,7 @@ from dispatch.live import topics
 from dispatch.live.topics import Topic
 from dispatch.services import access, dead_letters, departments, keys, policy, quota_requests, tenant_limits
 from dispatch.ui import pages, sheets
+from dispatch.ui.views import queue
 
 LIMITS = {
     "max": "Maximum of running tasks",
@@ -57,6 +58,7 @@ def overview(request: HttpRequest, tenant: str) -> HttpResponse:
     past = departments.past(who, tenant, request.GET.get("pool") or None)
     groups = dead_letters.list_groups(access.narrow(who, tenant), GROUPS).items
     context: dict[str, Any] = {"past": past, "chart": chart(past, tenant, who), "groups": groups}
+    context["stop"] = queue.stop(who, "tenant", policy.get(who, "tenant", tenant))
     if access.may(who, "admin", access.tenant_id(who, tenant, "read")):
         found = keys.list_keys(who, 1000, tenant=tenant).items
         context["keys"] = [key for key in found if key["revoked_at"] is None][:5]

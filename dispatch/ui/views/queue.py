@@ -9,8 +9,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from dispatch import errors
 from dispatch.live import topics, words
 from dispatch.live.cells import queue as cells
-from dispatch.services import clock, history
+from dispatch.services import access, clock, history
 from dispatch.services import pause as pausing
+from dispatch.services.messages import Caller
 from dispatch.ui import pages
 
 #: minutes → word of the select "resume by itself"
@@ -32,13 +33,28 @@ def queue(request: HttpRequest, work_class: str, tenant: str = "") -> HttpRespon
         "series": series(request, {"class": work_class} | ({"tenant": tenant} if tenant else {})),
         "spans": spans(request),
         "facts": facts(found["class"], found["tenant"]),
-        "paused": shown["paused"],
-        "scope": "tenant" if tenant else "class",
-        "slug": shown["slug"],
-        "until": shown["paused_until"],
-        "ends": ENDS.items(),
+        "stop": stop(pages.person(request), "tenant" if tenant else "class", shown),
     }
     return pages.show(request, "ui/queue.html", f"queue:{key}", **context)
+
+
+def stop(who: Caller, scope: str, shown: dict[str, Any]) -> dict[str, Any]:
+    """What the form that pauses or resumes needs to know; `shown` is the object as services/policy.py shows it."""
+    operates = access.operates(who)
+    own = scope == "tenant" and access.may(who, "operate", access.tenant_id(who, shown["slug"], "read"))
+    locked = shown["paused"] and scope == "tenant" and not shown["paused_within"]
+    return {
+        "scope": scope,
+        "slug": shown["slug"],
+        "paused": shown["paused"],
+        "by": shown["paused_by"],
+        "reason": shown["pause_reason"],
+        "since": shown["paused_at"],
+        "until": shown["paused_until"],
+        "may": operates or (own and not locked),
+        "locked": own and locked,
+        "ends": ENDS.items(),
+    }
 
 
 def series(request: HttpRequest, more: dict[str, str]) -> str:
