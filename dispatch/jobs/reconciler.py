@@ -61,7 +61,7 @@ def steps() -> list[Step]:
         Step("chain the audit", TICK_S, audit_chain.advance),
         Step("watch cost budgets", 2 * TICK_S, budget_watch.watch),
         Step("end stale alerts", 5 * TICK_S, alerts.end_stale),
-        Step("detect", 5 * TICK_S, detection.detect),
+        Step("detect", 4 * TICK_S, detection.detect),
         Step("mute alerts", TICK_S, silences.mute),
         Step("tell of alerts", TICK_S, notify.tell),
         Step("quarantine", 5 * TICK_S, protection.quarantine),

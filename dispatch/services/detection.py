@@ -79,7 +79,11 @@ def read(slug: str) -> View:
         cycle_ms=None if pool["cycle_ms"] is None else round(pool["cycle_ms"]),
         late_ms=_ms(lag_s),
         deaths=tuple(
-            Deaths(**death) for death in db.rows("detector_deaths", {**of, "window_s": windows["dead_letters_rising"]})
+            Deaths(**death)
+            for death in db.rows(
+                "detector_deaths",
+                {**of, "window_s": windows["dead_letters_rising"], "lost_window_s": windows["poison_tasks"]},
+            )
         ),
         stalls=tuple(
             Stalls(**stall) for stall in db.rows("detector_stalls", {**of, "window_s": windows["stalled_agents"]})

@@ -207,6 +207,9 @@ def test_a_floor_that_is_not_kept_or_does_not_fit() -> None:
         ("dead_letters_rising", {"lately": 6, "before": 0}, ["type:alpha/resize"]),
         ("dead_letters_rising", {"lately": 6, "before": 60}, []),
         ("dead_letters_rising", {"lately": 4, "before": 0}, []),
+        ("dead_letters_rising", {"lately": 0, "before": 0, "lost": 1}, []),
+        ("poison_tasks", {"lately": 1, "before": 60, "lost": 1}, ["type:alpha/resize"]),
+        ("poison_tasks", {"lately": 6, "before": 0}, []),
     ],
 )
 def test_deaths_are_held_against_the_hour_before(rule: str, found: dict[str, int], subjects: list[str]) -> None:

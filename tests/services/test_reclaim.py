@@ -6,7 +6,8 @@ import pytest
 
 from dispatch.core.lease import MAX_EXTENSIONS
 from dispatch.errors import LeaseLost
-from dispatch.services import ending, reclaim
+from dispatch.jobs import reconciler
+from dispatch.services import alerts, detection, ending, overview, reclaim, requeue
 from tests import fleet
 
 pytestmark = pytest.mark.django_db
@@ -161,6 +162,17 @@ def test_the_task_that_kills_its_worker_is_dead_at_its_limit() -> None:
     assert rows == [("w1", 2, "lost"), ("victim0", 2, "lost"), ("victim1", 2, "max_attempts")]
     assert fleet.state(bystander) == 1
     fleet.invariants()
+    shown = overview.overview(fleet.ROOT)["dead"]
+    assert (shown["total"], shown["new_1h"]) == (2, 2)
+    detection.detect()
+    (alert,) = alerts.list_alerts(fleet.ROOT, "open", "poison_tasks").items
+    assert (alert["tenant"], alert["evidence"]["dead"]) == ("alpha", 2)
+    (step,) = [step for step in reconciler.steps() if step.name == "detect"]
+    assert step.every_s + reconciler.TICK_S <= 5, "the alert shows both within 5 s"
+    requeue.requeue(fleet.ROOT, one.task)
+    requeue.requeue(fleet.ROOT, once.task)
+    detection.detect()
+    assert not alerts.list_alerts(fleet.ROOT, "open", "poison_tasks").items
 
 
 def test_max_reclaims_permits_so_many_losses() -> None:

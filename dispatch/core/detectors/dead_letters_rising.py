@@ -14,7 +14,7 @@ def scan(view: View, dials: Dials) -> list[Finding]:
     for deaths in view.deaths:
         subject = f"type:{deaths.tenant}/{deaths.type or '-'}"
         limits = dials.of(subject)
-        if limits is None or deaths.lately < limits["deaths"]:
+        if limits is None or not deaths.lately or deaths.lately < limits["deaths"]:
             continue
         usual = deaths.before * limits["window_s"]  # times BEFORE_S
         if deaths.lately * BEFORE_S * 100 < usual * limits["growth_percent"]:

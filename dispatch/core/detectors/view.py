@@ -51,13 +51,17 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deaths:
-    """Dead letters of one task type of a tenant: within the window, and in the hour before it."""
+    """Dead letters of one task type of a tenant: within the window, and in the hour before it.
+
+    `lost`: those whose last agent was lost, within the window of the rule about them.
+    """
 
     tenant_id: int
     tenant: str
     type: str
     lately: int
     before: int
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,16 +23,19 @@ SELECT q.tenant_id AS id, round(extract(epoch FROM q.at))::bigint AS at, sum(gre
  GROUP BY 1, 2
 
 -- name: detector_deaths
--- Dead letters by tenant and type among the newest 20,000: within the window, and in the hour before it.
+-- Dead letters by tenant and type among the newest 20,000: within the window, in the hour before it, and with a
+-- lost agent at the end.
 SELECT x.tenant_id, n.slug AS tenant, x.type, count(*) FILTER (WHERE x.lately) AS lately,
-       count(*) FILTER (WHERE NOT x.lately) AS before
+       count(*) FILTER (WHERE NOT x.lately) AS before,
+       count(*) FILTER (WHERE x.lost) AS lost
   FROM (
-    SELECT t.tenant_id, t.type, t.finished_at > now() - make_interval(secs => %(window_s)s) AS lately
+    SELECT t.tenant_id, t.type, t.finished_at > now() - make_interval(secs => %(window_s)s) AS lately,
+           t.last_outcome = 2 AND t.finished_at > now() - make_interval(secs => %(lost_window_s)s) AS lost
       FROM task t
      WHERE t.state = 5 AND t.finished_at > now() - make_interval(secs => %(window_s)s + 3600) AND t.pool_id = %(pool_id)s
      ORDER BY t.finished_at DESC LIMIT 20000
   ) x JOIN tenant n ON n.id = x.tenant_id
- GROUP BY 1, 2, 3 HAVING bool_or(x.lately)
+ GROUP BY 1, 2, 3 HAVING bool_or(x.lately) OR bool_or(x.lost)
 
 -- name: detector_stalls
 -- Attempts that stalled within the window, by worker.
