@@ -25,7 +25,7 @@ SOCKETS = """async ([count, seconds]) => {
     socket.onmessage = (event) => { got[place] += 1; bytes += event.data.length; };
     return socket;
   });
-  await new Promise((done) => setTimeout(done, 3000));
+  while (got.some((count) => count === 0)) await new Promise((done) => setTimeout(done, 100));  // one by one they open
   const [before, sent] = [[...got], bytes];
   await new Promise((done) => setTimeout(done, seconds * 1000));
   const counts = got.map((all, place) => (all - before[place]) / seconds);
@@ -58,7 +58,7 @@ def bench_first_paint(visit: Visit) -> None:
     """Time to the first byte and to the first contentful paint of each page, warm."""
     table = Table("Pages: first byte, first contentful paint")
     sizes: dict[str, int] = {}
-    visit.page.on("requestfinished", lambda one: sizes.update({one.url: one.sizes()["responseBodySize"]}))
+    visit.page.on("requestfinished", lambda one: _keep(sizes, one))
     for path in PAGES:
         for _ in range(ROUNDS):
             visit.page.goto(path)
@@ -86,6 +86,11 @@ def bench_a_hundred_dashboards(demo: Product, visit: Visit) -> None:
     busy = (_cpu(pid) - before) / (time.monotonic() - started)
     print(f"\n{DASHBOARDS} dashboards: {found['least']:.2f} to {found['most']:.2f} messages a second each,")
     print(f"{found['kb']:.0f} kB/s in all, web process {busy * 100:.0f} % of a core ({idle * 100:.0f} % with one)")
+
+
+def _keep(sizes: dict[str, int], request: Any) -> None:
+    """The largest size seen; what came from the browser's cache has none."""
+    sizes[request.url] = max(sizes.get(request.url, 0), request.sizes()["responseBodySize"])
 
 
 def _cpu(pid: int) -> float:

@@ -15,7 +15,7 @@ from dispatch.live import words
 from dispatch.services import audit
 from dispatch.ui import pages, sheets
 
-PAGE = 100
+PAGE = 50  #: so that the page stays small
 CHUNK = 200  #: entries read at once for a download
 HEAD = ("id", "at", "actor_kind", "actor", "action", "target_kind", "target", "outcome", "reason", "before", "after")
 LONGEST = 80  #: characters of a value in the list
