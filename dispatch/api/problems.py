@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 from asgiref.sync import iscoroutinefunction
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.db import DatabaseError, DataError, InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import sync_and_async_middleware
@@ -137,7 +137,16 @@ def as_problem(request: HttpRequest, given: HttpResponse) -> HttpResponse:
     if given.headers.get("Content-Type", "").startswith(CONTENT_TYPE):
         return given
     kind = BY_STATUS.get(given.status_code)
-    made = response(problem(kind() if kind else errors.Invalid(("body", given.reason_phrase))))
+    made = response(problem(kind() if kind else errors.Invalid(_bad(request, given.reason_phrase))))
     if allow := given.headers.get("Allow"):
         made["Allow"] = allow
     return made
+
+
+def _bad(request: HttpRequest, reason: str) -> tuple[str, str]:
+    """What Django found bad: mostly the name that the request gives this server."""
+    try:
+        request.get_host()
+    except DisallowedHost:
+        return "Host", "is not a name of this server (EVENFLOW_HOSTS lists them)"
+    return "body", reason

@@ -46,6 +46,14 @@ def caller_of(scope: dict[str, Any]) -> Caller | None:
     return access.for_user(user) if isinstance(user, User) and user.is_active else None
 
 
+class Nowhere(AsyncWebsocketConsumer):
+    """Every other address: refused (403), where Channels would raise."""
+
+    async def connect(self) -> None:
+        """Close the handshake."""
+        await self.close(UNKNOWN)
+
+
 class LiveConsumer(AsyncWebsocketConsumer):
     """One socket, one topic."""
 
@@ -103,7 +111,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             return
         try:
             message = json.loads(text_data)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         if isinstance(message, dict) and message.get("type") == "resync":
             await self.deliver(hub.whole(self.stream))

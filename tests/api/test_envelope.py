@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from controlplane.envelope import Envelope
 from dispatch.models import AuditEvent
@@ -60,3 +61,8 @@ def test_the_request_id_of_a_command_is_in_the_audit(world: World) -> None:
     assert AuditEvent.objects.latest("id").request_id == "deploy-17"
     world.door.post("/tools", {"slug": "erp"}, headers={"x-request-id": "no good"})
     assert len(AuditEvent.objects.latest("id").request_id) == 32
+
+
+def test_a_strange_host_is_named_in_the_refusal() -> None:
+    answer = Client(headers={"Host": "elsewhere.example"}).get("/api/v1/me")
+    assert (answer.status_code, [one["field"] for one in answer.json()["errors"]]) == (422, ["Host"])

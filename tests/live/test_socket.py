@@ -46,6 +46,16 @@ async def closed_with(socket: Any) -> int:
     return int(message["code"])
 
 
+@pytest.mark.parametrize("path", ["/", "/ws/other", "/api/v1/me", "/ws/live/"])
+def test_another_address_is_refused(path: str) -> None:
+    async def story() -> None:
+        socket = WebsocketCommunicator(websocket, path, [(b"host", b"testserver")])
+        assert await closed_with(socket) == consumer.UNKNOWN
+        await socket.disconnect()
+
+    asyncio.run(story())
+
+
 def test_a_viewer_gets_everything_then_numbered_changes(task: Callable[..., int], browse: Browse) -> None:
     client = browse()
 
@@ -93,7 +103,7 @@ def test_a_resync_brings_everything_and_noise_is_ignored(pool: None, browse: Bro
         async with opened(client) as socket:
             await socket.connect()
             await heard(socket)
-            for noise in ["{", "[1]", '"x"', '{"type": "other"}', '{"type": "resync"' + " " * 2000 + "}"]:
+            for noise in ["{", "[" * 1000, "[1]", '"x"', '{"type": "other"}', '{"type": "resync"' + " " * 2000 + "}"]:
                 await socket.send_to(text_data=noise)
             await socket.send_to(text_data='{"type": "resync"}')
             messages = [await heard(socket) for _ in range(2)]
