@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver.tools import Tool as Declared
 
 from dispatch.conf import limits
 from dispatch.mcp import tools_agent, tools_operate, tools_submit
@@ -61,8 +62,15 @@ class Servers:
 
 def make(scopes: frozenset[str]) -> MCPServer[Any]:
     """A server with the tools that need these scopes at most."""
-    server: MCPServer[Any] = MCPServer("evenflow", title="Evenflow", instructions=INSTRUCTIONS, log_level="WARNING")
-    for tool in TOOLS:
-        if tool.scope in scopes:
-            server.add_tool(tool.run, description=tool.text, annotations=tool.annotations)
-    return server
+    tools = [_strict(tool) for tool in TOOLS if tool.scope in scopes]
+    return MCPServer("evenflow", title="Evenflow", instructions=INSTRUCTIONS, tools=tools, log_level="WARNING")
+
+
+def _strict(tool: Tool) -> Declared:
+    """As the SDK declares it, but unknown arguments are refused: ignored, a misspelled filter would mean everything."""
+    declared = Declared.from_function(tool.run, description=tool.text, annotations=tool.annotations)
+    arguments = declared.fn_metadata.arg_model
+    arguments.model_config["extra"] = "forbid"
+    arguments.model_rebuild(force=True)
+    declared.parameters = arguments.model_json_schema(by_alias=True)
+    return declared
