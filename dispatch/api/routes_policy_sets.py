@@ -12,7 +12,7 @@ from dispatch.api.routes_tasks import known, page
 from dispatch.api.schemas_policy import Reason
 from dispatch.api.schemas_quotas import Version
 from dispatch.api.schemas_tasks import ListQuery
-from dispatch.services import policy_sets
+from dispatch.services import policy_preview, policy_sets
 
 router = Router(tags=["policy"])
 Kind = Literal["pool", "class", "tenant", "tool"]
@@ -36,6 +36,48 @@ class ApplyIn(Model):
     changes: Annotated[list[ChangeIn], Field(min_length=1, max_length=policy_sets.MOST)]
     reason: Reason
     dry_run: bool = False
+
+
+class PreviewIn(Model):
+    """Edits to try on the backlog of a pool (else the key's, else default)."""
+
+    changes: Annotated[list[ChangeIn], Field(min_length=1, max_length=policy_sets.MOST)]
+    pool: Slug | None = None
+
+
+class Outlook(BaseModel):
+    """What one class or tenant gets: `share` of the slot time of `window_s`, waits, the start of its last task."""
+
+    share: float
+    wait_p50_s: float | None
+    wait_p95_s: float | None
+    drain_s: float | None
+    gap_s: float
+
+
+class Compared(BaseModel):
+    """One class or tenant as the policy is and as it would be."""
+
+    slug: str
+    before: Outlook
+    after: Outlook
+    verdict: Literal["worse", "same", "better"]
+
+
+class Previewed(BaseModel):
+    """What a draft would do to the backlog as it stands; nothing new arrives in it."""
+
+    pool: str
+    slots: int
+    queued: int
+    started: int
+    span_s: int
+    window_s: int
+    assumed_runtimes: bool
+    warnings: list[dict[str, str]]
+    classes: list[Compared]
+    tenants: list[Compared]
+    worse: list[str]
 
 
 class RestoreIn(Model):
@@ -86,6 +128,13 @@ def apply_policy(request: HttpRequest, body: ApplyIn) -> dict[str, Any]:
     """Make several edits at once, all or nothing."""
     changes = [change.model_dump() for change in body.changes]
     return policy_sets.apply(caller(request), changes, body.reason, dry_run=body.dry_run)
+
+
+@verb(router, "POST", "/policy/preview", "preview_policy", answer=Previewed)
+def preview_policy(request: HttpRequest, body: PreviewIn) -> dict[str, Any]:
+    """Try several edits on the backlog with the dispatcher's own core; nothing is kept."""
+    changes = [change.model_dump() for change in body.changes]
+    return policy_preview.preview(caller(request), changes, body.pool)
 
 
 @verb(router, "GET", "/policy/versions", "list_policy_versions", answer=PolicyVersions)

@@ -49,15 +49,20 @@ def apply(
     try:
         with audit.refusals(caller, "apply_policy", "policy", ""), db.atomic():
             access.require_everywhere(caller, "operate")
-            if not 1 <= len(changes) <= MOST:
-                raise Invalid(("changes", f"must be 1 to {MOST} edits"))
-            warnings = _all(caller, [dict(change) for change in changes], reason)
+            warnings = make(caller, changes, reason)
             version = newest()
             if dry_run:
                 raise _Rollback
     except _Rollback:
         return {"version": newest(), "warnings": warnings}
     return {"version": version, "warnings": warnings}
+
+
+def make(caller: Caller, changes: Sequence[Mapping[str, Any]], reason: str) -> list[dict[str, str]]:
+    """The edits of `apply` inside the caller's transaction; the warnings."""
+    if not 1 <= len(changes) <= MOST:
+        raise Invalid(("changes", f"must be 1 to {MOST} edits"))
+    return _all(caller, [dict(change) for change in changes], reason)
 
 
 def restore(caller: Caller, version: int, reason: str, seen: int | None = None) -> dict[str, Any]:

@@ -52,3 +52,16 @@ def test_the_policy_as_a_file_comes_back_exactly(world: World) -> None:
     assert made.status == 200, made
     assert cli.document(objects()) == exported
     is_problem(world.door.post("/policy/apply", {"changes": changes[:1], "reason": "x"}), 409, "conflict")
+
+
+def test_a_draft_is_tried_and_not_kept(world: World) -> None:
+    world.session()
+    world.task()
+    change = {"kind": "class", "slug": "background", "version": 1, "set": {"max": 0}}
+    found = world.door.post("/policy/preview", {"changes": [change]})
+    assert (found.status, found.data["worse"]) == (200, ["class/background", "tenant/sales"])
+    assert world.door.get("/classes/background").data["max"] is None
+    is_problem(world.door.post("/policy/preview", {"changes": [change], "pool": "nowhere"}), 404, "not-found")
+    refused = world.door.post("/policy/preview", {"changes": [{**change, "set": {"min": -1}}]})
+    assert refused.fields == ["changes[0].min"]
+    is_problem(world.door.post("/policy/preview", {"changes": [change]}, key=world.key("read")), 403, "forbidden")

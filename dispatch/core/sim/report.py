@@ -33,7 +33,7 @@ class Meter:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.now = 0
+        self.now = scenario.start
         self.counts: Counter[str] = Counter()
         self.violations: Counter[str] = Counter()
         self.log: list[str] = []
@@ -46,6 +46,7 @@ class Meter:
         self.starts: Counter[str] = Counter()
         self.waits: defaultdict[str, list[int]] = defaultdict(list)
         self.served: dict[str, int] = {}
+        self.last: dict[str, int] = {}  # when a task of a subject started last
         self.gaps: Counter[str] = Counter()
         self.short_since: dict[str, int] = {}
         self.short: Counter[str] = Counter()
@@ -104,6 +105,7 @@ class Meter:
         names = self.of(task.key)
         self.running.update(names)
         self.starts.update(names)
+        self.last.update(dict.fromkeys(names, self.now))
         self.counts["dispatched"] += 1
         if not task.ever:
             task.ever = True

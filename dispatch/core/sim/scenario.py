@@ -40,6 +40,8 @@ class Scenario:
     faults: tuple[Doc, ...] = ()
     horizon: int
     warmup: int = 0
+    start: int = 0  # the clock at the beginning
+    most: int | None = None  # end when so many tasks have started
     lease_ttl: int = 30 * MICRO
     stall_ttl: int = 120 * MICRO
     reconcile: int = 0

@@ -1,5 +1,6 @@
 """The simulated world: events on a virtual clock, a cycle of the real core after every instant with events."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
@@ -11,7 +12,7 @@ from dispatch.core.quota import Quotas
 from dispatch.core.sim.arrivals import Agenda, Arrivals
 from dispatch.core.sim.report import Meter, Report
 from dispatch.core.sim.scenario import Scenario
-from dispatch.core.sim.workload import LaneKey, Task
+from dispatch.core.sim.workload import Item, LaneKey, Task
 from dispatch.core.types import MICRO, Ended, Id, Lane, Load, Plan, Running, Slot, Snapshot
 
 MAX_LOG = 20
@@ -33,7 +34,7 @@ class Machine:
         """The machine as the dispatcher sees it now; `seen` is reset by whoever changes it."""
         if self.seen is None:
             load = sum(task.charged for task in self.busy.values())
-            free = self.slot.slots - len(self.busy)
+            free = max(0, self.slot.slots - len(self.busy))
             self.seen = replace(self.slot, free=free, deficit=self.deficit, load=load)
         return self.seen
 
@@ -58,14 +59,16 @@ class World:
         self.watched: list[tuple[int, Id, int]] = []  # when a running task's cost passes its charge
         self.ended: list[Ended] = []
         self.reclaimed: set[tuple[Id, int]] = set()
+        self.occupied = 0
         self.agenda = Agenda()
+        self.agenda.now = scenario.start
         self.arrivals = Arrivals(self.agenda, self.meter, scenario, self.capacity)
         for fault in scenario.faults:
             self.agenda.at(round(fault["at"] * MICRO), self._fault, fault)
         for when in scenario.sample_at:
             self.agenda.at(when, self.meter.sample)
         if scenario.tick:
-            self.agenda.at(0, self._tick)
+            self.agenda.at(scenario.start, self._tick)
 
     @property
     def now(self) -> int:
@@ -76,19 +79,34 @@ class World:
         self.agenda.at(self.now + self.scenario.tick, self._tick)
 
     def run(self) -> Report:
-        """All events up to the horizon, a cycle after each instant."""
+        """All events up to the horizon (or the most starts), a cycle after each instant."""
         horizon = self.scenario.horizon
-        while self.agenda.next_instant(horizon):
+        while not self._enough() and self.agenda.next_instant(horizon):
             self.meter.advance(self.now)
             self.agenda.play()
             self.arrivals.refill()
             if self.arrivals.waiting():
                 self._cycle()
-        self.agenda.now = horizon
-        self.meter.advance(horizon)
+        if not self._enough():
+            self.agenda.now = horizon
+            self.meter.advance(horizon)
         return self.meter.report(list(self.arrivals.queues.values()))
 
+    def _enough(self) -> bool:
+        most = self.scenario.most
+        return most is not None and self.meter.counts["dispatched"] >= most
+
     # Running tasks
+
+    def occupy(self, spec: Mapping[str, Any], session: Id, ran: int, charged: int, promoted: bool) -> None:
+        """Before the run: a task (a line of the workload) that runs already, for `ran` microseconds."""
+        self.occupied += 1
+        item = Item(-self.occupied, spec)
+        task = Task(-self.occupied, item.key, self.now, item)
+        task.ever = True  # its wait is over: it counts with nobody's waits
+        task.dur = max(MICRO, task.dur - ran)
+        self.arrivals.put_back(task)
+        self._start(task, session, charged, promoted)
 
     def _start(self, task: Task, slot: Id, charged: int, promoted: bool) -> None:
         machine = self.machines[slot]
