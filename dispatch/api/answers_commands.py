@@ -31,6 +31,10 @@ class Worker(BaseModel):
     deficit: float
     draining: bool
     paused: bool
+    paused_at: Time | None
+    paused_until: Time | None
+    paused_by: str | None
+    pause_reason: str | None
     quarantined: bool
     slots: int
     running: int

@@ -3,6 +3,7 @@
 Times are microseconds since the epoch, durations microseconds (as in core/types.py) unless a name ends in `_s`.
 """
 
+import math
 from collections.abc import Sequence
 from enum import Enum
 
@@ -31,7 +32,7 @@ def longest_every_s(base_s: float, ttl_s: float, sessions: int) -> float:
 def _stretched(base_s: float, ttl_s: float, sessions: int, scatter: float) -> float:
     most = max(base_s, ttl_s / 2)
     shortest = max(base_s, min(most / (1 + SPREAD), sessions / BEATS_PER_S))
-    return min(most, shortest * (1 + SPREAD * scatter))
+    return min(most, math.ceil(shortest * (1 + SPREAD * scatter) * 1000) / 1000)
 
 
 def _scatter(session: int) -> float:

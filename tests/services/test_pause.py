@@ -243,7 +243,11 @@ def test_an_edit_of_a_worker_that_repeats_paused_leaves_the_pause_as_it_is(leade
     until = datetime.now(UTC) + timedelta(hours=1)
     pause(fleet.OPERATOR, "worker", "w1", "flood", until)
     worker_control.patch_worker(fleet.ROOT, worker_id, {"paused": True, "weight": 2.0}, "edit")
-    assert fleet.sql("SELECT paused_by, pause_reason, paused_until FROM worker") == [("key3", "flood", until)]
+    shown = worker_control.get_worker(fleet.ROOT, worker_id)
+    assert (shown["paused_by"], shown["pause_reason"], shown["paused_until"]) == ("key3", "flood", until)
+    resume(fleet.OPERATOR, "worker", "w1", "over")
+    shown = worker_control.get_worker(fleet.ROOT, worker_id)
+    assert (shown["paused"], shown["paused_by"], shown["paused_until"]) == (False, None, None)
 
 
 # Workers

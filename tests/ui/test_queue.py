@@ -87,6 +87,10 @@ def test_everything_is_paused_only_by_its_typed_words(typed: str, paused: bool, 
     client.post("/pause/all", {"reason": "fire", "minutes": "", "confirm": typed})
     limited = client.get("/live/queue:interactive.json").json()["changes"]["u.limited"]
     assert limited.startswith("1 held" if paused else "none")
+    told = client.get("/live/system.json").json()["changes"]
+    assert [
+        value for value in told.values() if str(value).startswith("Nothing new starts until") and ": fire" in str(value)
+    ] or not paused
 
 
 def test_an_auditor_cannot_pause(task: Make, browse: Browse) -> None:

@@ -1,6 +1,6 @@
 """Our own processes, who dispatches, the database (services/system.py)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dispatch.live import words
@@ -27,6 +27,17 @@ def cells(snapshot: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
     return found
 
 
+def _why_paused(leaders: Sequence[Mapping[str, Any]]) -> str:
+    """Who paused what is paused, why and until when; each pause once."""
+    told = []
+    for row in leaders:
+        if row["paused"]:
+            until = row["paused_until"]
+            end = "it is resumed" if until is None else words.stamp(until)
+            told.append(f"Nothing new starts until {end}; {row['paused_by']}: {row['pause_reason']}")
+    return " · ".join(dict.fromkeys(told))
+
+
 def _answer(own: Mapping[str, Any]) -> dict[str, Any]:
     paused = [row["pool"] for row in own["leaders"] if row["paused"]]
     silent = [row["pool"] for row in own["leaders"] if _silent(row)]
@@ -35,7 +46,7 @@ def _answer(own: Mapping[str, Any]) -> dict[str, Any]:
         return _line("breach", "lost", f"Nobody dispatches {', '.join(silent)}", "No dispatcher has a fresh pulse.")
     if paused:
         text = f"Paused: {', '.join(paused)}"
-        return _line("watch", "pause", text, "Nothing new starts there until it is resumed.")
+        return _line("watch", "pause", text, _why_paused(own["leaders"]))
     if away:
         names = ", ".join(sorted({row["kind"] for row in away}))
         return _line("watch", "watch", f"{words.plural(len(away), 'process', 'processes')} silent", f"Kinds: {names}.")

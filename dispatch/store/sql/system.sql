@@ -5,7 +5,8 @@ SELECT id, kind, host, pid, started_at, info, extract(epoch FROM now() - beat_at
 
 -- name: list_leaders
 -- Who dispatches each pool, how fast, and since which change of leadership.
-SELECT p.slug AS pool, p.paused AND (p.paused_until IS NULL OR p.paused_until > now()) AS paused, l.epoch, l.cycle_no, l.cycle_ms, l.last_cycle_at, r.kind, r.host, r.pid,
+SELECT p.slug AS pool, p.paused AND (p.paused_until IS NULL OR p.paused_until > now()) AS paused, p.paused_until,
+       p.paused_by, p.pause_reason, l.epoch, l.cycle_no, l.cycle_ms, l.last_cycle_at, r.kind, r.host, r.pid,
        extract(epoch FROM now() - l.beat_at)::float8 AS beat_age_s
   FROM pool p JOIN pool_leader l ON l.pool_id = p.id LEFT JOIN process r ON r.id = l.process_id ORDER BY p.slug
 

@@ -40,11 +40,14 @@ UPDATE worker_session SET closed_at = now() WHERE id = %(session_id)s AND closed
 -- name: list_workers
 -- Workers with their open sessions and live leases, by id after the cursor; a tenant's key sees its own sessions only.
 SELECT w.id, w.name, p.slug AS pool, w.weight, w.deficit, w.draining, w.quarantined,
-       w.paused AND (w.paused_until IS NULL OR w.paused_until > now()) AS paused,
+       h.paused, CASE WHEN h.paused THEN w.paused_at END AS paused_at,
+       CASE WHEN h.paused THEN w.paused_until END AS paused_until, CASE WHEN h.paused THEN w.paused_by END AS paused_by,
+       CASE WHEN h.paused THEN w.pause_reason END AS pause_reason,
        s.slots, s.running, s.sessions, s.alive, s.last_seen_at, p.lease_ttl_s,
        ARRAY(SELECT DISTINCT unnest(c.names) FROM capset c WHERE c.id = ANY(s.capsets) ORDER BY 1) AS capabilities
   FROM worker w
   JOIN pool p ON p.id = w.pool_id
+  CROSS JOIN LATERAL (SELECT w.paused AND (w.paused_until IS NULL OR w.paused_until > now()) AS paused) h
   CROSS JOIN LATERAL (
     SELECT coalesce(sum(x.slots) FILTER (WHERE x.alive), 0)::bigint AS slots,
            coalesce(sum(x.leases), 0)::bigint AS running,
