@@ -32,7 +32,9 @@ def longest_every_s(base_s: float, ttl_s: float, sessions: int) -> float:
 def _stretched(base_s: float, ttl_s: float, sessions: int, scatter: float) -> float:
     most = max(base_s, ttl_s / 2)
     shortest = max(base_s, min(most / (1 + SPREAD), sessions / BEATS_PER_S))
-    return min(most, math.ceil(shortest * (1 + SPREAD * scatter) * 1000) / 1000)
+    longest = min(most, shortest * (1 + SPREAD))
+    told = math.ceil(shortest * (1 + SPREAD * scatter) * 1000) / 1000  # whole milliseconds
+    return max(shortest, min(longest, told))
 
 
 def _scatter(session: int) -> float:

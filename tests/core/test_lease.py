@@ -66,7 +66,7 @@ def test_patience_ends() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(-99, 99), st.integers(0, 99)), min_size=1),
+    st.lists(st.tuples(st.integers(-99, 99), st.integers(0, 99)), min_size=1, max_size=6),
     st.integers(-99, 99),
     st.integers(1, 99),
     st.integers(0, 9),
