@@ -189,5 +189,5 @@ def test_the_interval_stretches_with_the_fleet_up_to_half_the_ttl(
     base: float, ttl: float, sessions: int, every: float
 ) -> None:
     told = [heartbeat_every_s(base, ttl, sessions, session) for session in range(100)]
-    assert min(told) == pytest.approx(every)
+    assert min(told) == pytest.approx(every, abs=0.001), "whole milliseconds"
     assert every * 1.09 < max(told) <= every * 1.1 or max(told) == every == ttl / 2
