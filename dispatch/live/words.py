@@ -1,5 +1,6 @@
 """How the console writes numbers: durations, counts, shares, clocks. Missing is "–", zero is 0, minus is "−"."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 MISSING = "–"
@@ -58,6 +59,26 @@ def percent(share: float | None) -> str:
 def weight(value: float | None) -> str:
     """A weight as it would be typed: `3`, `0.25`."""
     return MISSING if value is None else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+#: endings of names of numbers → how the number is written
+UNITS: dict[str, Callable[[float], str]] = {
+    "_percent": lambda value: f"{weight(value)} %",
+    "_ms": lambda value: f"{weight(value)} ms",
+    "_s": age,
+}
+
+
+def title(name: str) -> str:
+    """The name of a rule as a heading: `queue_slo` is `Queue SLO`."""
+    text = " ".join("SLO" if word == "slo" else word for word in name.split("_"))
+    return text[:1].upper() + text[1:]
+
+
+def measured(name: str, value: float) -> tuple[str, str]:
+    """The name of a number without the unit at its end, and the number with it: `window`, `5 m 00 s`."""
+    ending = next((one for one in UNITS if name.endswith(one)), "")
+    return name.removesuffix(ending).replace("_", " "), UNITS.get(ending, weight)(value)
 
 
 def plural(number: float, noun: str, many: str = "") -> str:

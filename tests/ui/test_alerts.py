@@ -38,7 +38,7 @@ def alert(pool: None) -> int:
 
 def test_a_firing_alert_is_shown_with_evidence_and_link(alert: int, browse: Browse) -> None:
     text = browse().get("/alerts").content.decode()
-    assert "queue slo" in text and 'href="/queues/interactive"' in text
+    assert "Queue SLO" in text and 'href="/queues/interactive"' in text
     assert "12 m 34 s" in text and "deep share" in text and "0.25" in text
     assert EVIL not in text and "&lt;img src=x" in text
     assert '<span class="badge" data-k="badge.alerts">1</span>' in text
@@ -52,7 +52,7 @@ def test_acknowledging_keeps_a_note_and_an_end(alert: int, browse: Browse) -> No
     client = browse()
     form = {"once": "a", "note": "Restarting the host", "hold": "3600"}
     text = client.post(f"/alerts/{alert}/ack", form, follow=True).content.decode()
-    assert "Acknowledged: queue slo until" in text and "Nothing fires" in text
+    assert "Acknowledged: Queue SLO until" in text and "Nothing fires" in text
     found = Alert.objects.get()
     assert (found.acked_by, found.note) == ("operator-x@example.net", "Restarting the host") and found.acked_until
     client.post(f"/alerts/{alert}/ack", form)
@@ -66,7 +66,7 @@ def test_acknowledging_keeps_a_note_and_an_end(alert: int, browse: Browse) -> No
     auditor.post(f"/alerts/{alert}/ack", {"once": "c", "note": "x"})
     assert Alert.objects.get().note == "Restarting the host"
     alerts.resolve("queue_slo", "class:interactive")
-    assert "queue slo" in client.get("/alerts?state=resolved").content.decode()
+    assert "Queue SLO" in client.get("/alerts?state=resolved").content.decode()
 
 
 def test_a_silence_is_made_and_ended(alert: int, browse: Browse) -> None:
@@ -98,7 +98,7 @@ def test_a_rule_is_changed_with_a_reason(pool: None, browse: Browse) -> None:
     )
     assert field and "Save rule" in text
     form = {"once": "r", "version": "0", "enabled": "1", field[1]: field[2], "reason": "as it was"}
-    assert "Rule queue slo saved" in client.post("/alerts/rules/queue_slo", form, follow=True).content.decode()
+    assert "Rule Queue SLO saved" in client.post("/alerts/rules/queue_slo", form, follow=True).content.decode()
     assert AlertRule.objects.get().thresholds == {field[1]: int(field[2])}
     stale = client.post("/alerts/rules/queue_slo", form | {"once": "t"}, follow=True).content.decode()
     assert "has version 1 by now" in stale

@@ -61,9 +61,9 @@ def row(one: Mapping[str, Any]) -> dict[str, Any]:
         "icon": icon if state != "resolved" else "ok",
         "tone": tone if state == "firing" and not one["muted"] else "idle",
         "word": state if not one["muted"] else f"{state}, {one['muted']}",
-        "title": str(one["rule"]).replace("_", " "),
+        "title": words.title(str(one["rule"])),
         "about": about(one),
-        "evidence": [(name.replace("_", " "), value(name, found)) for name, found in _flat(one["evidence"])],
+        "evidence": [value(name, found) for name, found in _flat(one["evidence"])],
         "matcher": f"rule={one['rule']} subject={one['subject']}",
     }
 
@@ -83,15 +83,16 @@ def about(one: Mapping[str, Any]) -> tuple[str, str]:
     return str(one["subject"]).replace(":", " "), ""
 
 
-def value(name: str, found: Any) -> str:
-    """A number of the evidence with its unit."""
+def value(name: str, found: Any) -> tuple[str, str]:
+    """A piece of the evidence: its name, and the number with its unit."""
+    label = words.measured(name, 0)[0]
     if isinstance(found, bool) or found is None:
-        return {True: "yes", False: "no", None: words.MISSING}[found]
+        return label, {True: "yes", False: "no", None: words.MISSING}[found]
     if isinstance(found, int | float):
-        return words.age(found) if name.endswith("_s") else words.weight(found)
+        return words.measured(name, found)
     if isinstance(found, list):
-        return ", ".join(map(str, found[:8])) + (" …" if len(found) > 8 else "")
-    return str(found)[:200]
+        return label, ", ".join(map(str, found[:8])) + (" …" if len(found) > 8 else "")
+    return label, str(found)[:200]
 
 
 def _flat(evidence: Any) -> list[tuple[str, Any]]:

@@ -64,7 +64,7 @@ def ack(request: HttpRequest, alert_id: int) -> HttpResponse:
     def act() -> tuple[str, str]:
         note, until = request.POST.get("note", "").strip(), _until(request.POST.get("hold", ""))
         found = alerts.ack(pages.caller(request), alert_id, note, until)
-        return back, f"Acknowledged: {found['rule'].replace('_', ' ')}" + (
+        return back, f"Acknowledged: {words.title(found['rule'])}" + (
             f" until {words.clock(until)} UTC" if until else ""
         )
 
@@ -108,7 +108,7 @@ def rule_list(request: HttpRequest) -> HttpResponse:
 
 def _rules(request: HttpRequest, chosen: str, **more: Any) -> HttpResponse:
     """The page of the rules with one of them in the editor; `typed`: thresholds that were not saved."""
-    found = [rule | {"title": rule["rule"].replace("_", " ")} for rule in rules.list_rules(pages.caller(request))]
+    found = [rule | {"title": words.title(rule["rule"])} for rule in rules.list_rules(pages.caller(request))]
     typed: dict[str, Any] = more.pop("typed", {})
     edited = next((rule for rule in found if rule["rule"] == chosen), None)
     if edited and typed:
@@ -117,8 +117,17 @@ def _rules(request: HttpRequest, chosen: str, **more: Any) -> HttpResponse:
             for one in edited["thresholds"]
         ]
         edited = edited | {"thresholds": fields}
+    for rule in found:
+        rule["told"] = [
+            (one["text"], *words.measured(one["name"], one["value"]), _usual(one)) for one in rule["thresholds"]
+        ]
     context: dict[str, Any] = {"rules": found, "chosen": edited, "once": once.token(), "spans": SPANS, **more}
     return pages.show(request, "ui/alertrules.html", **context)
+
+
+def _usual(one: Mapping[str, Any]) -> str:
+    """The default of a threshold, where it was changed."""
+    return "" if one["value"] == one["default"] else words.measured(one["name"], one["default"])[1]
 
 
 @require_POST
@@ -156,7 +165,7 @@ def save_rule(request: HttpRequest, name: str) -> HttpResponse:
         rules.patch_rule(
             caller, name, int(version) if version.isdecimal() else -1, changes, form.get("reason", "").strip()
         )
-        return back, f"Rule {name.replace('_', ' ')} saved"
+        return back, f"Rule {words.title(name)} saved"
 
     return once.run(request, act, back)
 
