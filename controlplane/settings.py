@@ -91,6 +91,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "dispatch.ui.sessions.seen",
+    "dispatch.ui.refusals.explained",
 ]
 
 ROOT_URLCONF = "controlplane.urls"

@@ -97,6 +97,7 @@ def test_a_rule_is_changed_with_a_reason(pool: None, browse: Browse) -> None:
         r'id="t-(\w+)" name="\w+" inputmode="numeric" autocomplete="off" value="" placeholder="(\d+)"', text
     )
     assert field and "Save rule" in text
+    assert "of <b>100 %</b>" in text and "window <b>1 m 00 s</b>" in text and "cycle <b>1000 ms</b>" in text
     form = {"once": "r", "version": "0", "enabled": "1", field[1]: field[2], "reason": "as it was"}
     assert "Rule Queue SLO saved" in client.post("/alerts/rules/queue_slo", form, follow=True).content.decode()
     assert AlertRule.objects.get().thresholds == {field[1]: int(field[2])}

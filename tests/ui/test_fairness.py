@@ -87,6 +87,14 @@ def test_a_draft_is_judged_without_being_saved(pool: None, system: Caller, brows
     assert "exceed its budget (10)" in client.post(f"{PATH}/check", form(2, min="11")).content.decode()
 
 
+def test_an_empty_weight_and_a_doubt_are_told_in_words(pool: None, browse: Browse) -> None:
+    client = browse()
+    assert "must be a number" in client.post(f"{PATH}/check", form(weight="")).content.decode()
+    assert client.post(PATH, form(weight="")).status_code == 422
+    text = client.post(f"{PATH}/check", form(max_wait_s="600")).content.decode()
+    assert "Longest wait" in text and "later than the SLO of 60 s" in text and "max_wait_s<" not in text
+
+
 def test_others_change_and_judge_nothing(pool: None, browse: Browse) -> None:
     for role in ("auditor", ""):
         client = browse(role)

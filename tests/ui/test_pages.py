@@ -80,6 +80,12 @@ def test_text_of_tasks_is_never_markup(task: Callable[..., int], browse: Browse)
     assert "<script>alert" not in text and "<b>k</b>" not in text and "&lt;script&gt;alert" in text
 
 
+def test_the_address_of_a_form_opened_by_hand_is_explained(pool: None, browse: Browse) -> None:
+    answer = browse().get("/bulk/new")
+    assert answer.status_code == 405 and answer["Allow"] == "POST" and b"Nothing was done" in answer.content
+    assert Client().get("/api/v1/claims")["Content-Type"].startswith("application/problem+json")
+
+
 def test_a_task_that_does_not_exist_is_not_found(pool: None, browse: Browse) -> None:
     assert browse().get("/tasks/99999").status_code == 404
     assert browse("auditor").get("/tasks/9223372036854775808").status_code == 404

@@ -65,7 +65,7 @@ def save(request: HttpRequest, kind: str, slug: str) -> HttpResponse:
         if not draft:
             raise errors.Invalid(("body", "Nothing was changed."))
         reason = request.POST.get("reason", "").strip()
-        policy.patch(caller, kind, slug, _version(request.POST), _values(draft), reason)
+        policy.patch(caller, kind, slug, _version(request.POST), _values(kind, draft), reason)
     except (errors.VersionConflict, errors.Invalid) as refusal:
         return _show(request, policy.get(caller, kind, slug), kind, draft, refusal)
     except errors.EvenflowError as refusal:
@@ -95,8 +95,10 @@ def check(request: HttpRequest, kind: str, slug: str) -> HttpResponse:
     problems: list[dict[str, str]] = []
     context: dict[str, Any] = {"changed": len(draft)}
     try:
-        found = policy.check(pages.person(request), kind, slug, _values(draft))
-        problems, context["warnings"] = found["errors"], found["warnings"]
+        found = policy.check(pages.person(request), kind, slug, _values(kind, draft))
+        labels = {name: label.partition(",")[0] for name, label, _ in FIELDS[kind]}
+        problems = found["errors"]
+        context["warnings"] = [one | {"field": labels.get(one["field"], one["field"])} for one in found["warnings"]]
         if found["current"]["version"] != _version(request.POST):
             context["news"] = _news(kind, request.POST, found["current"])
     except errors.Invalid as refusal:
@@ -191,7 +193,10 @@ def _draft(kind: str, form: QueryDict) -> dict[str, str]:
     return {name: text for name, text in typed.items() if text != form.get(f"was-{name}", "")}
 
 
-def _values(draft: Mapping[str, str]) -> dict[str, Any]:
+def _values(kind: str, draft: Mapping[str, str]) -> dict[str, Any]:
+    """The typed numbers; an empty field means "none" only where the form says what that is."""
+    if missing := [name for name, _, none in FIELDS[kind] if not none and draft.get(name) == ""]:
+        raise errors.Invalid(*((name, "must be a number") for name in missing))
     return {name: _value(text) for name, text in draft.items()}
 
 
