@@ -95,10 +95,21 @@ def test_an_empty_weight_and_a_doubt_are_told_in_words(pool: None, browse: Brows
     assert "Longest wait" in text and "later than the SLO of 60 s" in text and "max_wait_s<" not in text
 
 
+def test_a_draft_is_tried_on_the_backlog(pool: None, browse: Browse) -> None:
+    client = browse()
+    text = client.post(f"{PATH}/preview", form(weight="2")).content.decode()
+    assert 'id="preview-head"' in text and "waiting tasks on" in text
+    assert "Nothing was changed yet" in client.post(f"{PATH}/preview", form()).content.decode()
+    assert "weight: must be a number" in client.post(f"{PATH}/preview", form(weight="<i>")).content.decode()
+    assert "has version 1" in client.post(f"{PATH}/preview", form(9, weight="2")).content.decode()
+    assert WorkClass.objects.get().weight == 1
+
+
 def test_others_change_and_judge_nothing(pool: None, browse: Browse) -> None:
     for role in ("auditor", ""):
         client = browse(role)
         assert client.post(PATH, form(weight="9")).status_code == 403
+        assert "waiting tasks" not in client.post(f"{PATH}/preview", form(weight="9")).content.decode()
         assert "All values valid" not in client.post(f"{PATH}/check", form(weight="9")).content.decode()
     answer: Any = Client().post(PATH, form(weight="9"))
     assert answer["Location"].startswith("/login")

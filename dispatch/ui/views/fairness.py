@@ -65,7 +65,7 @@ def save(request: HttpRequest, kind: str, slug: str) -> HttpResponse:
         if not draft:
             raise errors.Invalid(("body", "Nothing was changed."))
         reason = request.POST.get("reason", "").strip()
-        policy.patch(caller, kind, slug, _version(request.POST), _values(kind, draft), reason)
+        policy.patch(caller, kind, slug, version(request.POST), _values(kind, draft), reason)
     except (errors.VersionConflict, errors.Invalid) as refusal:
         return _show(request, policy.get(caller, kind, slug), kind, draft, refusal)
     except errors.EvenflowError as refusal:
@@ -99,7 +99,7 @@ def check(request: HttpRequest, kind: str, slug: str) -> HttpResponse:
         labels = {name: label.partition(",")[0] for name, label, _ in FIELDS[kind]}
         problems = found["errors"]
         context["warnings"] = [one | {"field": labels.get(one["field"], one["field"])} for one in found["warnings"]]
-        if found["current"]["version"] != _version(request.POST):
+        if found["current"]["version"] != version(request.POST):
             context["news"] = _news(kind, request.POST, found["current"])
     except errors.Invalid as refusal:
         problems = refusal.errors
@@ -193,6 +193,11 @@ def _draft(kind: str, form: QueryDict) -> dict[str, str]:
     return {name: text for name, text in typed.items() if text != form.get(f"was-{name}", "")}
 
 
+def drafted(kind: str, form: QueryDict) -> dict[str, Any]:
+    """The values that were changed in the form; 404 for a kind without an editor. Raises Invalid."""
+    return _values(kind, _draft(_known(kind), form))
+
+
 def _values(kind: str, draft: Mapping[str, str]) -> dict[str, Any]:
     """The typed numbers; an empty field means "none" only where the form says what that is."""
     if missing := [name for name, _, none in FIELDS[kind] if not none and draft.get(name) == ""]:
@@ -209,7 +214,8 @@ def _value(text: str) -> int | float | str | None:
     return float(text.replace(",", ".")) if NUMBER.fullmatch(text) else text
 
 
-def _version(form: QueryDict) -> int:
+def version(form: QueryDict) -> int:
+    """The version that the form was opened with; -1 for none."""
     text = form.get("version", "")
     return int(text) if re.fullmatch(r"\d{1,9}", text) else -1
 
