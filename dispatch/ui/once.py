@@ -25,8 +25,16 @@ def token() -> str:
     return uuid.uuid4().hex
 
 
-def run(request: HttpRequest, act: Callable[[], tuple[str, str]], back: str) -> HttpResponse:
-    """Run `act` (its address and sentence) for the first press of this form; a refusal leads `back` with its words."""
+def run(
+    request: HttpRequest,
+    act: Callable[[], tuple[str, str]],
+    back: str,
+    invalid: Callable[[errors.Invalid], HttpResponse] | None = None,
+) -> HttpResponse:
+    """Run `act` (its address and sentence) for the first press of this form; a refusal leads `back` with its words.
+
+    `invalid` shows the form again with what was typed, where values are refused.
+    """
     caller, key = pages.caller(request), request.POST.get(FIELD, "")[:64]
     if not key:
         return _told(request, back, "The form was not complete. Nothing was done.", bad=True)
@@ -46,6 +54,8 @@ def run(request: HttpRequest, act: Callable[[], tuple[str, str]], back: str) -> 
     except errors.KeyReused:
         return _told(request, back, "This form was sent before with other values. Nothing more was done.", bad=True)
     except errors.EvenflowError as error:
+        if invalid and isinstance(error, errors.Invalid):
+            return invalid(error)
         return _told(request, back, refusal(error), bad=True)
     return _told(request, place, text)
 

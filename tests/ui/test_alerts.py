@@ -101,6 +101,10 @@ def test_a_rule_is_changed_with_a_reason(pool: None, browse: Browse) -> None:
     form = {"once": "r", "version": "0", "enabled": "1", field[1]: field[2], "reason": "as it was"}
     assert "Rule Queue SLO saved" in client.post("/alerts/rules/queue_slo", form, follow=True).content.decode()
     assert AlertRule.objects.get().thresholds == {field[1]: int(field[2])}
+    wrong = client.post(
+        "/alerts/rules/queue_slo", form | {"once": "w", "version": "1", field[1]: "abc"}
+    ).content.decode()
+    assert 'value="abc"' in wrong and 'value="as it was"' in wrong and "fires: must be a whole number" in wrong
     stale = client.post("/alerts/rules/queue_slo", form | {"once": "t"}, follow=True).content.decode()
     assert "has version 1 by now" in stale
     bad = client.post("/alerts/rules/queue_slo", form | {"once": "u", "version": "1", field[1]: "x"}, follow=True)

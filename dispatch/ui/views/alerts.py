@@ -116,7 +116,8 @@ def _rules(request: HttpRequest, chosen: str, **more: Any) -> HttpResponse:
             one | {"value": one["default"] if (new := typed[one["name"]]) is None else new}
             for one in edited["thresholds"]
         ]
-        edited = edited | {"thresholds": fields}
+        form = {"enabled": bool(request.POST.get("enabled")), "version": request.POST.get("version", "")}
+        edited = edited | form | {"thresholds": fields}
     for rule in found:
         rule["told"] = [
             (one["text"], *words.measured(one["name"], one["value"]), _usual(one)) for one in rule["thresholds"]
@@ -167,7 +168,14 @@ def save_rule(request: HttpRequest, name: str) -> HttpResponse:
         )
         return back, f"Rule {words.title(name)} saved"
 
-    return once.run(request, act, back)
+    def invalid(error: errors.Invalid) -> HttpResponse:
+        known = rules.get_rule(pages.caller(request), name)["thresholds"]
+        names = {f"thresholds.{one['name']}": one["text"] for one in known}
+        told = "; ".join(f"{names.get(one['field'], one['field'])}: {one['message']}" for one in error.errors)
+        typed = _thresholds(request.POST, known)
+        return _rules(request, name, typed=typed, refused=told, reason=request.POST.get("reason", ""))
+
+    return once.run(request, act, back, invalid)
 
 
 def _thresholds(form: Mapping[str, str], known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
