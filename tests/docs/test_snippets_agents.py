@@ -105,7 +105,7 @@ def test_the_guide_to_wrapping_block_by_block(product: Product, folder: Path) ->
 def test_the_reference_submits_lines(product: Product, folder: Path) -> None:
     rows = [{"payload": number, "key": f"row-{number}"} for number in range(3)]
     (folder / "tasks.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
-    script = blocks(REFERENCE, "sh")[0]
+    script = next(block for block in blocks(REFERENCE, "sh") if "--lines" in block)
     login = "evenflow login --ready-file .data/ready.json >&2\n"
     first, again = [
         subprocess.run(
