@@ -6,7 +6,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Query, Router
 
-from dispatch.api import answers, streaming
+from dispatch import downloads
+from dispatch.api import answers
 from dispatch.api import schemas_policy as schemas
 from dispatch.api.app import PROBLEMS, caller, check_query, verb
 from dispatch.api.routes_tasks import known, page
@@ -74,4 +75,4 @@ def export_audit(request: HttpRequest, query: Query[schemas.AuditFilter]) -> Htt
     """The same as a sheet, all of it, without formulas."""
     check_query(request, frozenset(schemas.AuditFilter.model_fields))
     rows = audit.export(caller(request), query.model_dump(exclude_none=True))
-    return streaming.sheet(request, "audit.csv", audit.EXPORTED, rows)
+    return downloads.sheet(request, "audit.csv", audit.EXPORTED, rows)

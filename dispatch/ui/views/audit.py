@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 
-from dispatch import errors
+from dispatch import downloads, errors
 from dispatch.live import words
 from dispatch.services import audit
-from dispatch.ui import pages, sheets
+from dispatch.ui import pages
 
 PAGE = 50  #: so that the page stays small
 CHUNK = 200  #: entries read at once for a download
@@ -62,7 +62,7 @@ def download(request: HttpRequest) -> HttpResponseBase:
             if cursor is None:
                 return
 
-    return sheets.download("audit.csv", HEAD, rows())
+    return downloads.sheet(request, "audit.csv", HEAD, rows())
 
 
 def _filters(request: HttpRequest) -> dict[str, str]:

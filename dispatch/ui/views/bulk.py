@@ -13,11 +13,11 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
-from dispatch import errors
+from dispatch import downloads, errors
 from dispatch.live import words
 from dispatch.live.cells import bulk as cells
 from dispatch.services import bulk, bulk_plan
-from dispatch.ui import once, pages, search, sheets
+from dispatch.ui import once, pages, search
 from dispatch.ui.views.tasks import PAGE, colours
 
 PACE = {"rate_per_s": float, "max_in_flight": int, "canary": int, "stop_above": float}
@@ -154,7 +154,7 @@ def results(request: HttpRequest, job_id: int) -> HttpResponseBase:
         [row["task_id"], row["class"], row["tenant"], row["type"], row["item"], row["state"], row["reason"]]
         for row in rows
     )
-    return sheets.download(f"bulk-{job_id}.csv", HEAD, lines)
+    return downloads.sheet(request, f"bulk-{job_id}.csv", HEAD, lines)
 
 
 def _pace(request: HttpRequest) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from dispatch import errors
+from dispatch import downloads, errors
 from dispatch.live import topics
 from dispatch.live.topics import Topic
 from dispatch.services import access, dead_letters, departments, keys, policy, quota_requests, tenant_limits
-from dispatch.ui import pages, sheets
+from dispatch.ui import pages
 from dispatch.ui.views import queue
 
 LIMITS = {
@@ -225,7 +225,7 @@ def usage_csv(request: HttpRequest, tenant: str) -> HttpResponseBase:
         rows = departments.usage(pages.person(request), tenant, _days(request))
     except errors.EvenflowError as error:
         return pages.failure(request, error)
-    return sheets.download(f"usage-{tenant}.csv", COLUMNS, ([row[name] for name in COLUMNS] for row in rows))
+    return downloads.sheet(request, f"usage-{tenant}.csv", COLUMNS, ([row[name] for name in COLUMNS] for row in rows))
 
 
 def _days(request: HttpRequest) -> int:

@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
-from dispatch import errors
+from dispatch import downloads, errors
 from dispatch.live import words
 from dispatch.live.cells import gates, palette, taskpage, timeline
 from dispatch.live.cells import tasks as rows
@@ -19,7 +19,7 @@ from dispatch.services import cancel as cancelling
 from dispatch.services import checkpoint, clock, edit_task, explain, saved_views, task_search, tasks
 from dispatch.services import requeue as requeueing
 from dispatch.services import revoke as revoking
-from dispatch.ui import once, pages, search, sheets
+from dispatch.ui import once, pages, search
 
 PAGE = 100
 #: verb → what it changes; 100 is the highest priority inside a queue
@@ -99,7 +99,7 @@ def download(request: HttpRequest) -> HttpResponseBase:
         found = task_search.rows(pages.caller(request), search.parse(request.GET.get("q", "").strip()))
     except errors.EvenflowError as error:
         return pages.failure(request, error)
-    return sheets.download("tasks.csv", HEAD, (line(item) for item in found))
+    return downloads.sheet(request, "tasks.csv", HEAD, (line(item) for item in found))
 
 
 @require_POST

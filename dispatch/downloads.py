@@ -1,4 +1,4 @@
-"""Answers that are sent while they are still being read: sheets of any length, never whole in memory."""
+"""Sheets that are sent while they are still being read: of any length, never whole in memory."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import islice
