@@ -51,6 +51,7 @@ MORE: dict[str, dict[str, Any]] = {
     "create_key": {"name": "made"},
     "create_bulk": {"action": "cancel", "filter": None, "dry_run": True, "reason": "matrix"},
     "apply_policy": {"changes": [{"kind": "tool", "slug": "spare", "version": 1, "set": {"max": 3}}]},
+    "preview_policy": {"changes": [{"kind": "tool", "slug": "spare", "version": 1, "set": {"max": 3}}]},
     "create_quota_request": {"changes": {"nominal": 3}},
     "pause": {"slug": None},
     "resume": {"slug": None},
