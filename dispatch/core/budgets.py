@@ -8,7 +8,7 @@ to another class, which the budget does not count; `stop` also asks running task
 from collections.abc import Mapping
 from typing import Any
 
-from dispatch.core.validate import MAX_COST, MAX_SECONDS, Field
+from dispatch.core.validate import MAX_COST, MAX_SECONDS, Field, each
 
 SPANS = ("hour", "day", "week", "month")
 ON_BREACH = ("hold", "degrade", "stop")
@@ -31,12 +31,7 @@ FIXED = frozenset({"class", "user"})  # another scope is another budget
 
 def problems(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The problems of some fields, as (field, sentence)."""
-    found = []
-    for name, value in values.items():
-        problem = FIELDS[name].problem(value) if name in FIELDS else "is not a field of a budget"
-        if problem:
-            found.append((str(name), problem))
-    return found
+    return each(FIELDS, values, "is not a field of a budget")
 
 
 def contradictions(whole: Mapping[str, Any]) -> list[tuple[str, str]]:

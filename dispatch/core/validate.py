@@ -6,7 +6,7 @@ returns the sentence for the caller, or None when the value is good. Names, defa
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,6 +20,9 @@ MAX_SECONDS = 3_153_600_000.0  # a hundred years: inside every interval
 MAX_COST = 1e12  # in the pool's unit: a million of them still fit a bigint of micro-units
 MAX_WEIGHT = 1000.0
 MIN_WEIGHT = 0.001
+UNKNOWN = "is not a field of this object"
+
+Check = Callable[[Any], str | None]
 
 
 def is_slug(value: Any) -> bool:
@@ -96,7 +99,7 @@ class Field:
     fixed: bool = False
     choices: tuple[str, ...] = ()
 
-    def problem(self, value: Any) -> str | None:
+    def __call__(self, value: Any) -> str | None:
         """The sentence for a bad value, or None."""
         if value is None:
             return None if self.null else "must not be null"
@@ -173,15 +176,15 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
 }
 
 
+def each(checks: Mapping[str, Check], values: Mapping[str, Any], unknown: str = UNKNOWN) -> list[tuple[str, str]]:
+    """The problems of some fields, as (field, sentence); `unknown` is that of a name without a check."""
+    told = ((str(name), checks[name](value) if name in checks else unknown) for name, value in values.items())
+    return [(name, problem) for name, problem in told if problem]
+
+
 def fields(kind: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The problems of some fields of one kind of policy object, unknown names included, as (field, sentence)."""
-    known = FIELDS[kind]
-    problems = []
-    for name, value in values.items():
-        problem = known[name].problem(value) if name in known else "is not a field of this object"
-        if problem:
-            problems.append((str(name), problem))
-    return problems
+    """The problems of some fields of one kind of policy object."""
+    return each(FIELDS[kind], values)
 
 
 def cross_fields(kind: str, whole_object: Mapping[str, Any], changed: frozenset[str]) -> list[tuple[str, str]]:

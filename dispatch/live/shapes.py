@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 
 SQUARE, STEP, PER_ROW, MOST = 9, 11, 10, 20
-RING = 100  #: pathLength of the ring's arc
 
 
 def pct(part: float) -> str:

@@ -61,10 +61,7 @@ def edit_task(caller: Caller, task_id: int, changes: Mapping[str, Any], reason: 
 
 def _check(changes: Mapping[str, Any], reason: str) -> None:
     problems = [] if changes else [("body", f"name one or more of {', '.join(CHECKS)}")]
-    for name, value in changes.items():
-        problem = CHECKS[name](value) if name in CHECKS else "is not a field that can be changed"
-        if problem:
-            problems.append((name, problem))
+    problems += validate.each(CHECKS, changes, "is not a field that can be changed")
     if problem := validate.text(reason, 0, audit.REASON_LENGTH):
         problems.append(("reason", problem))
     if problems:

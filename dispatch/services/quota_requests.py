@@ -106,7 +106,7 @@ def _check(caller: Caller, changes: Mapping[str, Any], classes: Mapping[str, Any
             policy.find(caller, "class", name)
         except NotFound as missing:
             problems.append((f"classes.{name}", missing.detail))
-        if problem := tenant_limits.FIELDS["class"]["max"].problem(most):
+        if problem := tenant_limits.FIELDS["class"]["max"](most):
             problems.append((f"classes.{name}", problem))
     if not changes and not classes:
         problems.append(("changes", "must name at least one limit"))

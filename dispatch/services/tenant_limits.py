@@ -104,12 +104,7 @@ def _find(kind: str, tenant_id: int, name: str, *, lock: bool = False) -> store.
 
 
 def _checked(kind: str, fields: Mapping[str, Any], reason: str) -> dict[str, Any]:
-    known = FIELDS[kind]
-    problems = []
-    for name, value in fields.items():
-        problem = known[name].problem(value) if name in known else "is not a field of this object"
-        if problem:
-            problems.append((name, problem))
+    problems = validate.each(FIELDS[kind], fields)
     if problem := validate.text(reason, 0, audit.REASON_LENGTH):
         problems.append(("reason", problem))
     if problems:

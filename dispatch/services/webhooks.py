@@ -116,7 +116,7 @@ def patch_webhook(caller: Caller, webhook_id: int, changes: Mapping[str, Any], r
         access.require(caller, "operate")
         row = _own(caller, webhook_id, lock=True)
         if unknown := sorted(set(changes) - set(EDITABLE)):
-            raise Invalid(*((name, "is not a field of this object") for name in unknown))
+            raise Invalid(*((name, validate.UNKNOWN) for name in unknown))
         before = {field: row[field] for field in EDITABLE}
         after = {**before, **changes}
         _check(after | {"kind": row["kind"]})

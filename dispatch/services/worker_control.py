@@ -97,10 +97,7 @@ def _lock(caller: Caller, worker_id: int) -> dict[str, Any]:
 
 def _check(changes: Mapping[str, Any], reason: str) -> None:
     problems = [("body", f"name one or more of {', '.join(CHECKS)}")] if not changes else []
-    for name, value in changes.items():
-        problem = CHECKS[name](value) if name in CHECKS else "is not a field of this object"
-        if problem:
-            problems.append((name, problem))
+    problems += validate.each(CHECKS, changes)
     if problem := validate.text(reason, 0, audit.REASON_LENGTH):
         problems.append(("reason", problem))
     if problems:

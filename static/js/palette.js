@@ -1,6 +1,7 @@
 // The command palette: Ctrl-K or ⌘K. A combobox over a list that the server fills; nothing is changed from here.
+import { icon } from "./toasts.js";
+
 const dialog = document.getElementById("palette");
-const sprite = document.documentElement.dataset.icons;
 const WAIT_MS = 120;
 let entries = [];
 let chosen = 0;
@@ -62,16 +63,6 @@ function marked(text, typed) {
   const bold = document.createElement("b");
   bold.textContent = text.slice(at, at + typed.length);
   return [text.slice(0, at), bold, text.slice(at + typed.length)];
-}
-
-function icon(name) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("class", "i");
-  svg.setAttribute("aria-hidden", "true");
-  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
-  use.setAttribute("href", `${sprite}#${name}`);
-  svg.append(use);
-  return svg;
 }
 
 function choose(place, scroll = true) {

@@ -1,7 +1,8 @@
 // Toasts: one line, six seconds; errors stay until closed. Also turns the answers of htmx commands into them.
 const sprite = document.documentElement.dataset.icons;
 
-function icon(name) {
+// One icon of the sprite.
+export function icon(name) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("class", "i");
   svg.setAttribute("aria-hidden", "true");

@@ -1,14 +1,17 @@
-"""People and things of the page tests."""
+"""People and things of the page tests; the browser and the operator of those that run a module's own `product`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.test import Client
+from playwright.sync_api import Browser
 
 from dispatch.models import Membership, Tenant, User
 from dispatch.services import access, policy, submit
 from dispatch.services.messages import Caller, TaskSpec
+from tests.acceptance.harness import Product
+from tests.ui.browsing import Visit, launch_arguments, sign_in
 
 PASSWORD = "a long password"
 
@@ -70,3 +73,26 @@ def fresh() -> None:
     from dispatch.live import snapshots
 
     snapshots._entries.clear()
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args() -> dict[str, Any]:
+    return launch_arguments()
+
+
+@pytest.fixture(scope="module")
+def signed_in(product: Product, browser: Browser) -> Any:
+    """The cookies of the operator, signed in once through the door."""
+    visit = Visit(browser, product.url)
+    operator = product.operator
+    sign_in(visit.page, product.url, str(operator["email"]), str(operator["password"]))
+    state = visit.context.storage_state()
+    visit.close()
+    return state
+
+
+@pytest.fixture
+def visit(product: Product, browser: Browser, signed_in: Any) -> Iterator[Visit]:
+    found = Visit(browser, product.url, signed_in)
+    yield found
+    found.close()

@@ -7,20 +7,15 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.acceptance.harness import Product, running
-from tests.ui.browsing import NARROW, WIDE, Visit, launch_arguments, sign_in
+from tests.ui.browsing import NARROW, WIDE, Visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.timeout(240)]
 EVIL = '<img src=x onerror="window.owned=1"> </script><b> {{7*7}} javascript:alert(1) \'"'
 DOOMS = itertools.count()
 LONG = "é€" * 12_000 + " end of it"
-
-
-@pytest.fixture(scope="session")
-def browser_type_launch_args() -> dict[str, Any]:
-    return launch_arguments()
 
 
 @pytest.fixture(scope="module")
@@ -37,20 +32,9 @@ def product(browser_type_launch_args: dict[str, Any]) -> Iterator[Product]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def signed_in(product: Product, browser: Browser) -> Any:
-    visit = Visit(browser, product.url)
-    sign_in(visit.page, product.url, str(product.operator["email"]), str(product.operator["password"]))
-    state = visit.context.storage_state()
-    visit.close()
-    return state
-
-
 @pytest.fixture
-def page(product: Product, browser: Browser, signed_in: Any) -> Iterator[Page]:
-    visit = Visit(browser, product.url, signed_in)
-    yield visit.page
-    visit.close()
+def page(visit: Visit) -> Page:
+    return visit.page
 
 
 def die(

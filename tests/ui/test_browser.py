@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.acceptance.harness import Product, running
-from tests.ui.browsing import NARROW, WIDE, Visit, launch_arguments, sign_in
+from tests.ui.browsing import NARROW, WIDE, Visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.timeout(240)]
 PAGES = [
@@ -35,11 +35,6 @@ PAGES = [
 SHOWS = '([key, text]) => document.querySelector(`[data-k="${key}"]`).textContent === text'
 
 
-@pytest.fixture(scope="session")
-def browser_type_launch_args() -> dict[str, Any]:
-    return launch_arguments()
-
-
 @pytest.fixture(scope="module")
 def product(browser_type_launch_args: dict[str, Any]) -> Iterator[Product]:
     """A running product with classes, tenants, queued work, a worker and a dead letter."""
@@ -51,24 +46,6 @@ def product(browser_type_launch_args: dict[str, Any]) -> Iterator[Product]:
         submit(found, tenant="legal", capabilities=["ocr"])
         die(found)
         yield found
-
-
-@pytest.fixture(scope="module")
-def signed_in(product: Product, browser: Browser) -> Any:
-    """The cookies of the operator, signed in once through the door."""
-    visit = Visit(browser, product.url)
-    operator = product.operator
-    sign_in(visit.page, product.url, str(operator["email"]), str(operator["password"]))
-    state = visit.context.storage_state()
-    visit.close()
-    return state
-
-
-@pytest.fixture
-def visit(product: Product, browser: Browser, signed_in: Any) -> Iterator[Visit]:
-    found = Visit(browser, product.url, signed_in)
-    yield found
-    found.close()
 
 
 @pytest.fixture

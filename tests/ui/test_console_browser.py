@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.acceptance.harness import ROOT, Product, running
-from tests.ui.browsing import Visit, launch_arguments, sign_in
+from tests.ui.browsing import Visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.timeout(240)]
 
@@ -26,11 +26,6 @@ for job in Client(sys.argv[1], sys.argv[2], name="doomed", capabilities=["doom"]
 """
 
 
-@pytest.fixture(scope="session")
-def browser_type_launch_args() -> dict[str, Any]:
-    return launch_arguments()
-
-
 @pytest.fixture(scope="module")
 def product(browser_type_launch_args: dict[str, Any]) -> Iterator[Product]:
     """A running product with two departments of equal weight and short leases."""
@@ -40,23 +35,6 @@ def product(browser_type_launch_args: dict[str, Any]) -> Iterator[Product]:
         for slug in ("alpha", "beta"):
             found.ok("POST", "/api/v1/tenants", {"slug": slug})
         yield found
-
-
-@pytest.fixture(scope="module")
-def signed_in(product: Product, browser: Browser) -> Any:
-    visit = Visit(browser, product.url)
-    operator = product.operator
-    sign_in(visit.page, product.url, str(operator["email"]), str(operator["password"]))
-    state = visit.context.storage_state()
-    visit.close()
-    return state
-
-
-@pytest.fixture
-def visit(product: Product, browser: Browser, signed_in: Any) -> Iterator[Visit]:
-    found = Visit(browser, product.url, signed_in)
-    yield found
-    found.close()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.acceptance.harness import Product, running
-from tests.ui.browsing import NARROW, WIDE, Visit, launch_arguments, sign_in
+from tests.ui.browsing import NARROW, WIDE, Visit, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.timeout(240)]
 PAGES = ["", "quota", "members", "keys", "webhooks", "usage"]
@@ -23,11 +23,6 @@ AUTHENTICATOR = {
     "hasUserVerification": True,
     "isUserVerified": True,
 }
-
-
-@pytest.fixture(scope="session")
-def browser_type_launch_args() -> dict[str, Any]:
-    return launch_arguments()
 
 
 @pytest.fixture(scope="module")

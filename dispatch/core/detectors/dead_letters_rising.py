@@ -12,20 +12,18 @@ def scan(view: View, dials: Dials) -> list[Finding]:
     """One finding for each tenant's type that dies more often than before."""
     found = []
     for deaths in view.deaths:
-        subject = f"type:{deaths.tenant}/{deaths.type or '-'}"
-        limits = dials.of(subject)
+        limits = dials.of(deaths.subject)
         if limits is None or not deaths.lately or deaths.lately < limits["deaths"]:
             continue
         usual = deaths.before * limits["window_s"]  # times BEFORE_S
         if deaths.lately * BEFORE_S * 100 < usual * limits["growth_percent"]:
             continue
-        kind = f"type {deaths.type}" if deaths.type else "no type"
         found.append(
             Finding(
                 rule=NAME,
-                subject=subject,
+                subject=deaths.subject,
                 severity="warning",
-                text=f"{deaths.lately} tasks of {kind} of {deaths.tenant} died within {limits['window_s']} s.",
+                text=f"{deaths.lately} tasks of {deaths.kind} of {deaths.tenant} died within {limits['window_s']} s.",
                 evidence={
                     "dead": deaths.lately,
                     "dead_in_the_hour_before": deaths.before,

@@ -14,17 +14,16 @@ def scan(view: View, dials: Dials) -> list[Finding]:
 
 
 def _class(view: View, line: Line, dials: Dials) -> Finding | None:
-    subject = f"class:{line.slug}"
-    limits = dials.of(subject, line.id)
-    points = line.last(limits["window_s"] * 1000) if limits else ()
-    if limits is None or not points or not line.min or view.paused:
+    window = dials.window(line)
+    if window is None or not line.min or view.paused:
         return None
+    limits, points = window
     if any(not point.queued or point.running >= line.min for point in points):
         return None
     running = points[-1].running
     return Finding(
         rule=NAME,
-        subject=subject,
+        subject=line.subject,
         severity="warning",
         text=f"{line.slug} runs {running} tasks of its guaranteed {line.min}, and more wait.",
         evidence={

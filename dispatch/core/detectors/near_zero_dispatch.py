@@ -16,11 +16,10 @@ def scan(view: View, dials: Dials) -> list[Finding]:
 
 
 def _judge(view: View, line: Line, dials: Dials) -> Finding | None:
-    subject = f"class:{line.slug}"
-    limits = dials.of(subject, line.id)
-    points = line.last(limits["window_s"] * 1000) if limits else ()
-    if limits is None or not points or view.paused or not view.slots:
+    window = dials.window(line)
+    if window is None or view.paused or not view.slots:
         return None
+    limits, points = window
     if any(point.queued < limits["load"] for point in points):
         return None
     started = total(points, "dispatched")
@@ -43,7 +42,7 @@ def _judge(view: View, line: Line, dials: Dials) -> Finding | None:
     severity = "critical" if not started and not held else "warning"
     return Finding(
         rule=NAME,
-        subject=subject,
+        subject=line.subject,
         severity=severity,
         text=text,
         evidence=evidence,

@@ -11,18 +11,16 @@ def scan(view: View, dials: Dials) -> list[Finding]:
     """One finding for each tenant's type of which tasks died with a lost agent."""
     found = []
     for deaths in view.deaths:
-        subject = f"type:{deaths.tenant}/{deaths.type or '-'}"
-        limits = dials.of(subject)
+        limits = dials.of(deaths.subject)
         if limits is None or deaths.lost < limits["deaths"]:
             continue
         tasks = "1 task" if deaths.lost == 1 else f"{deaths.lost} tasks"
-        kind = f"type {deaths.type}" if deaths.type else "no type"
         found.append(
             Finding(
                 rule=NAME,
-                subject=subject,
+                subject=deaths.subject,
                 severity="warning",
-                text=f"{tasks} of {kind} of {deaths.tenant} died, their agents were lost; they may kill them.",
+                text=f"{tasks} of {deaths.kind} of {deaths.tenant} died, their agents were lost; they may kill them.",
                 evidence={"dead": deaths.lost, "window_s": limits["window_s"]},
                 pool_id=view.pool_id,
                 tenant_id=deaths.tenant_id,

@@ -15,11 +15,10 @@ def scan(view: View, dials: Dials) -> list[Finding]:
 
 
 def _judge(view: View, line: Line, dials: Dials) -> Finding | None:
-    subject = f"class:{line.slug}"
-    limits = dials.of(subject, line.id)
-    points = line.last(limits["window_s"] * 1000) if limits else ()
-    if limits is None or not points:
+    window = dials.window(line)
+    if window is None:
         return None
+    limits, points = window
     first, last = points[0].age_ms, points[-1].age_ms
     if first is None or last is None or last < limits["age_s"] * 1000 or not _rises(points, line.step_ms):
         return None
@@ -42,7 +41,7 @@ def _judge(view: View, line: Line, dials: Dials) -> Finding | None:
     severity = "critical" if last >= 4 * limits["age_s"] * 1000 else "warning"
     return Finding(
         rule=NAME,
-        subject=subject,
+        subject=line.subject,
         severity=severity,
         text=text,
         evidence=evidence,

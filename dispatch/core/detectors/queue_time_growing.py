@@ -16,11 +16,10 @@ def scan(view: View, dials: Dials) -> list[Finding]:
 
 
 def _judge(view: View, line: Line, dials: Dials) -> Finding | None:
-    subject = f"class:{line.slug}"
-    limits = dials.of(subject, line.id)
-    points = line.last(limits["window_s"] * 1000) if limits else ()
-    if limits is None or len(points) < 3:
+    window = dials.window(line)
+    if window is None or len(window[1]) < 3:
         return None
+    limits, points = window
     third = len(points) // 3
     parts = [points[:third], points[third : 2 * third], points[2 * third :]]
     counts = [add_counts(point.waits for point in part) for part in parts]
@@ -43,7 +42,7 @@ def _judge(view: View, line: Line, dials: Dials) -> Finding | None:
     }
     return Finding(
         rule=NAME,
-        subject=subject,
+        subject=line.subject,
         severity="warning",
         text=text,
         evidence=evidence,

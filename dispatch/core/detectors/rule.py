@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dispatch.core.alerting import Finding
-from dispatch.core.detectors.view import View
+from dispatch.core.detectors.view import Line, Point, View
 
 EASE = 80  # per cent of a threshold that an open finding still has to reach
 
@@ -43,6 +43,12 @@ class Dials:
         if subject in self.open:
             found |= {name: found[name] * EASE // 100 for name in self.easing}
         return found
+
+    def window(self, line: Line) -> tuple[Mapping[str, int], tuple[Point, ...]] | None:
+        """The thresholds for a class and its points of their `window_s`; None: switched off, or no whole window."""
+        limits = self.of(line.subject, line.id)
+        points = line.last(limits["window_s"] * 1000) if limits else ()
+        return (limits, points) if limits and points else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,7 @@ def scan_queue(view: View, dials: Dials) -> list[Finding]:
 
 
 def _oldest(view: View, line: Line, dials: Dials) -> Finding | None:
-    subject = f"class:{line.slug}"
-    limits = dials.of(subject, line.id)
+    limits = dials.of(line.subject, line.id)
     newest = line.points[-1] if line.points else None
     if limits is None or newest is None or newest.age_ms is None or line.slo_queue_ms is None:
         return None
@@ -34,7 +33,7 @@ def _oldest(view: View, line: Line, dials: Dials) -> Finding | None:
     }
     return Finding(
         rule="queue_slo",
-        subject=subject,
+        subject=line.subject,
         severity=severity,
         text=text,
         evidence=evidence,
@@ -51,11 +50,10 @@ def scan_done(view: View, dials: Dials) -> list[Finding]:
 
 
 def _done(view: View, line: Line, dials: Dials) -> Finding | None:
-    subject = f"class:{line.slug}"
-    limits = dials.of(subject, line.id)
-    points = line.last(limits["window_s"] * 1000) if limits else ()
-    if limits is None or not points or line.slo_done_ms is None:
+    window = dials.window(line)
+    if window is None or line.slo_done_ms is None:
         return None
+    limits, points = window
     ended, met = total(points, "done_n"), total(points, "done_met")
     if ended < limits["ended"] or (ended - met) * 100 < ended * limits["missed_percent"]:
         return None
@@ -72,7 +70,7 @@ def _done(view: View, line: Line, dials: Dials) -> Finding | None:
     }
     return Finding(
         rule="completion_slo",
-        subject=subject,
+        subject=line.subject,
         severity="critical" if met * 2 < ended else "warning",
         text=text,
         evidence=evidence,

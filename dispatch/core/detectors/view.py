@@ -42,6 +42,11 @@ class Line:
     slo_done_ms: int | None = None
     step_ms: int = 5000  #: the width of a point
 
+    @property
+    def subject(self) -> str:
+        """What a finding about this class is about."""
+        return f"class:{self.slug}"
+
     def last(self, window_ms: int) -> tuple[Point, ...]:
         """The points of the last `window_ms` when all are there, else none: no verdict without a whole window."""
         steps = max(1, -(-window_ms // self.step_ms))
@@ -62,6 +67,16 @@ class Deaths:
     lately: int
     before: int
     lost: int = 0
+
+    @property
+    def subject(self) -> str:
+        """What a finding about them is about."""
+        return f"type:{self.tenant}/{self.type or '-'}"
+
+    @property
+    def kind(self) -> str:
+        """The type in a sentence."""
+        return f"type {self.type}" if self.type else "no type"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,6 @@ ON CONFLICT (lane_id) DO UPDATE
    SET queued = d.queued + excluded.queued, scheduled = d.scheduled + excluded.scheduled,
        held = d.held + excluded.held, dead = d.dead + excluded.dead
 
--- name: count_lane_deltas
--- How many changes wait to be folded, up to a bound.
-SELECT count(*)::int FROM (SELECT 1 FROM lane_delta LIMIT %(limit)s) x
-
 -- name: close_silent_sessions
 -- Sessions end 24 h after their last call, unless they still hold leases.
 WITH k AS MATERIALIZED (
